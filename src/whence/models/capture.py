@@ -1,0 +1,193 @@
+"""One forward pass of any model, watched: every block's attention, values and residual stream, handed on layer by
+layer.
+
+The seam is transformers' own `AttentionInterface`: one registered function calls the model file's own
+`eager_attention_forward` and records what went in and out. The mask function is registered too; without it a causal
+mask vanishes silently. Hooks on blocks and projections add the residual stream. All is put back afterwards.
+"""
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from einops import einsum
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import eager_mask
+
+from whence.errors import Unsupported
+from whence.models import xlnet
+from whence.models.anatomy import Anatomy
+from whence.models.trace import Batch, Block, Kept, Trace
+
+SEAM = "whence"
+Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
+Edit = Callable[[int, Tensor], Tensor | None]
+_heard: ContextVar[Heard] = ContextVar("heard")
+_lock = threading.RLock()
+
+
+def trace(anatomy: Anatomy, batch: Batch, logits: bool = False) -> Trace[Block]:
+    """The whole pass, every block kept."""
+    return walk(anatomy, batch, lambda block: block, logits)
+
+
+def walk(
+    anatomy: Anatomy,
+    batch: Batch,
+    visit: Callable[[Block], Kept],
+    logits: bool = False,
+    edit: Edit = lambda layer, weights: None,
+) -> Trace[Kept]:
+    """Runs the model once and keeps visit(block) of every block; one block's attention is alive at a time.
+
+    `edit(layer, weights)` may give other attention weights to go on with; None leaves them.
+    """
+    recorder = _Recorder(anatomy, visit, edit)
+    stack = anatomy.stack
+    outputs: list[Tensor] = []
+    with borrowed(anatomy.model, seam=anatomy.family != "xlnet"), torch.no_grad(), recorder.listening() as hooks:
+        hooks.callback(stack.register_forward_hook(lambda _, __, output: outputs.append(output[0])).remove)
+        result = run(anatomy.model if logits else stack, batch, **arguments_of(anatomy))
+    assert recorder.embedding is not None
+    return Trace(batch, recorder.embedding, tuple(recorder.kept), outputs[-1], result if logits else None)
+
+
+def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
+    own_positions = anatomy.row is not None and anatomy.row.computes_positions
+    return {"own_positions": own_positions} | (xlnet.ARGUMENTS if anatomy.family == "xlnet" else {})
+
+
+def run(model: nn.Module, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
+    """The model's first output. Left padding gets position ids of its own: learned positions would shift silently."""
+    device = next(model.parameters()).device
+    mask = batch.mask.to(device)
+    arguments = {"input_ids": batch.ids.to(device), "attention_mask": mask.long(), "use_cache": False, **more}
+    if batch.segments is not None:
+        arguments["token_type_ids"] = batch.segments.to(device)
+    if not own_positions and not bool(mask[:, 0].all()):
+        arguments["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
+    known = inspect.signature(model.forward).parameters
+    return model(**{name: value for name, value in arguments.items() if name in known})[0]
+
+
+@contextmanager
+def borrowed(model: PreTrainedModel, seam: bool = True) -> Iterator[None]:
+    """The model in eval mode with our attention function; afterwards exactly as it was, whatever happened."""
+    configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
+    implementations = [(config, config._attn_implementation) for config in configs.values()]
+    training = [module for module in model.modules() if module.training]
+    with _lock:
+        try:
+            model.eval()
+            if seam:
+                model.set_attn_implementation(SEAM)
+            yield
+        finally:
+            for config, implementation in implementations:
+                config._attn_implementation = implementation
+            for module in training:
+                module.training = True
+
+
+@contextmanager
+def hearing(heard: Heard) -> Iterator[None]:
+    """Every attention computed inside calls heard(module, weights, values, mask, head outputs).
+
+    What it gives back, if anything, replaces the weights.
+    """
+    token = _heard.set(heard)
+    try:
+        yield
+    finally:
+        _heard.reset(token)
+
+
+def _attend(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any):
+    """The registered attention function: the model file's own eager attention, overheard."""
+    output, weights = _own_eager(module)(module, query, key, value, mask, **kwargs)
+    replaced = _heard.get()(module, weights, value, mask, output)
+    if replaced is None:
+        return output, weights
+    return head_outputs(replaced, value), replaced
+
+
+def head_outputs(weights: Tensor, grouped_values: Tensor) -> Tensor:
+    """A V for every head, laid out as transformers' attention functions do."""
+    values = grouped_values.repeat_interleave(weights.shape[1] // grouped_values.shape[1], dim=1)
+    return einsum(weights, values, "b h t s, b h s d -> b t h d")
+
+
+def _own_eager(module: nn.Module) -> Callable:
+    for cls in type(module).__mro__:
+        eager = vars(sys.modules[cls.__module__]).get("eager_attention_forward")
+        if eager is not None:
+            return eager
+    raise Unsupported(f"{type(module).__name__} has no eager attention of its own, so its attention cannot be read.")
+
+
+def _mask(*args: Any, **kwargs: Any) -> Tensor | None:
+    """transformers' additive mask, kept finite in float32: its softmax is computed there even in float64 models, and
+    the lowest float64 would turn the rows of padding into NaN (transformers 5.22).
+    """
+    mask = eager_mask(*args, **kwargs)
+    return mask if mask is None else mask.clamp(min=torch.finfo(torch.float32).min)
+
+
+AttentionInterface.register(SEAM, _attend)
+AttentionMaskInterface.register(SEAM, _mask)
+
+
+@dataclass
+class _Recorder:
+    """Collects one block at a time from the hooks and hands it to `visit` when the block is done."""
+
+    anatomy: Anatomy
+    visit: Callable[[Block], Any]
+    edit: Edit
+    kept: list[Any] = field(default_factory=list)
+    embedding: Tensor | None = None
+    _open: dict[str, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def listening(self) -> Iterator[ExitStack]:
+        with ExitStack() as hooks, hearing(self._attended):
+            for block in set(self.anatomy.blocks):
+                hooks.callback(block.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
+                hooks.callback(block.register_forward_hook(self._end).remove)
+                if self.anatomy.family == "xlnet":
+                    hooks.callback(xlnet.listen(block, self._attended, self._project).remove)
+            for projection in set(self.anatomy.projections.values()):
+                hooks.callback(projection.register_forward_hook(self._project).remove)
+            yield hooks
+
+    def _begin(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        states = self._batch_first(args[0] if args else kwargs["hidden_states"])
+        if self.embedding is None:
+            self.embedding = states
+        self._open = {"input": states, "projected": None}
+
+    def _attended(
+        self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
+    ) -> Tensor | None:
+        replaced = self.edit(len(self.kept) + 1, weights)
+        self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
+        return replaced
+
+    def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
+        self._open["projected"] = output
+
+    def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
+        states = self._batch_first(output[0] if isinstance(output, tuple) else output)
+        parts, layer = self.anatomy.parts(block), len(self.kept) + 1
+        self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **self._open)))
+        self._open = {}
+
+    def _batch_first(self, states: Tensor) -> Tensor:
+        return states.transpose(0, 1) if self.anatomy.family == "xlnet" else states

@@ -1,0 +1,223 @@
+"""Where the parts of a block sit, one row per family. A name is a path from the block, from the module that
+owns the stack (final norm, narrowing), or from the model (head).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
+from torch.nn.functional import gelu
+
+
+@dataclass(frozen=True)
+class Around:
+    """Names of the norms around a residual branch: y = after(x + inside(branch(before(x))))."""
+
+    before: str | None = None
+    inside: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """down(activation(activated(x)) * linear(x)); `linear` is None when plain, equal to `activated` when fused."""
+
+    activated: str
+    activation: str
+    down: str
+    linear: str | None = None
+
+
+@dataclass(frozen=True)
+class HeadPaths:
+    """dense, activation, norm, decoder: a decoder-only model has the last alone, after its final norm."""
+
+    decoder: str
+    dense: str | None = None
+    activation: str | Callable[[Tensor], Tensor] | None = None
+    norm: str | None = None
+    divisor: str | None = None
+    softcap: str | None = None
+
+
+@dataclass(frozen=True)
+class Family:
+    """One row: everything about a family that is not found by looking at a forward pass."""
+
+    attention: Around
+    feed_forward: Around
+    mlp: Mlp
+    head: HeadPaths
+    final_norm: str | None = None
+    narrowing: str | None = None
+    parallel: bool = False
+    residual_scale: str | None = None
+    norm_offset: float = 0.0
+    computes_positions: bool = False
+
+
+@dataclass(frozen=True)
+class Either:
+    """Two rows told apart by a flag of the configuration."""
+
+    flag: str
+    rows: dict[bool, Family] = field(default_factory=dict)
+
+
+def _bert_head(prefix: str) -> HeadPaths:
+    return HeadPaths(
+        dense=f"{prefix}.dense",
+        activation=f"{prefix}.transform_act_fn",
+        norm=f"{prefix}.LayerNorm",
+        decoder="cls.predictions.decoder",
+    )
+
+
+BERT = Family(
+    attention=Around(after="attention.output.LayerNorm"),
+    feed_forward=Around(after="output.LayerNorm"),
+    mlp=Mlp("intermediate.dense", "intermediate.intermediate_act_fn", "output.dense"),
+    head=_bert_head("cls.predictions.transform"),
+)
+ROBERTA = replace(
+    BERT,
+    head=HeadPaths(dense="lm_head.dense", activation=gelu, norm="lm_head.layer_norm", decoder="lm_head.decoder"),
+    computes_positions=True,
+)
+ELECTRA = replace(
+    BERT,
+    head=HeadPaths(
+        dense="generator_predictions.dense",
+        activation="generator_predictions.activation",
+        norm="generator_predictions.LayerNorm",
+        decoder="generator_lm_head",
+    ),
+)
+ALBERT = Family(
+    attention=Around(after="attention.LayerNorm"),
+    feed_forward=Around(after="full_layer_layer_norm"),
+    mlp=Mlp("ffn", "activation", "ffn_output"),
+    head=HeadPaths(
+        dense="predictions.dense",
+        activation="predictions.activation",
+        norm="predictions.LayerNorm",
+        decoder="predictions.decoder",
+    ),
+)
+DISTILBERT = Family(
+    attention=Around(after="sa_layer_norm"),
+    feed_forward=Around(after="output_layer_norm"),
+    mlp=Mlp("ffn.lin1", "ffn.activation", "ffn.lin2"),
+    head=HeadPaths(
+        dense="vocab_transform", activation="activation", norm="vocab_layer_norm", decoder="vocab_projector"
+    ),
+)
+MODERNBERT = Family(
+    attention=Around(before="attn_norm"),
+    feed_forward=Around(before="mlp_norm"),
+    mlp=Mlp("mlp.Wi", "mlp.act", "mlp.Wo", linear="mlp.Wi"),
+    head=HeadPaths(dense="head.dense", activation="head.act", norm="head.norm", decoder="decoder"),
+    final_norm="final_norm",
+)
+XLNET = Family(
+    attention=Around(after="rel_attn.layer_norm"),
+    feed_forward=Around(after="ff.layer_norm"),
+    mlp=Mlp("ff.layer_1", "ff.activation_function", "ff.layer_2"),
+    head=HeadPaths("lm_loss"),
+)
+GPT2 = Family(
+    attention=Around(before="ln_1"),
+    feed_forward=Around(before="ln_2"),
+    mlp=Mlp("mlp.c_fc", "mlp.act", "mlp.c_proj"),
+    head=HeadPaths("lm_head"),
+    final_norm="ln_f",
+)
+GPT_NEOX = Family(
+    attention=Around(before="input_layernorm"),
+    feed_forward=Around(before="post_attention_layernorm"),
+    mlp=Mlp("mlp.dense_h_to_4h", "mlp.act", "mlp.dense_4h_to_h"),
+    head=HeadPaths("embed_out"),
+    final_norm="final_layer_norm",
+)
+OPT_BEFORE = Family(
+    attention=Around(before="self_attn_layer_norm"),
+    feed_forward=Around(before="final_layer_norm"),
+    mlp=Mlp("fc1", "activation_fn", "fc2"),
+    head=HeadPaths("lm_head"),
+    final_norm="final_layer_norm",
+    narrowing="project_out",
+)
+OPT_AFTER = replace(
+    OPT_BEFORE,
+    attention=Around(after="self_attn_layer_norm"),
+    feed_forward=Around(after="final_layer_norm"),
+)
+LLAMA = Family(
+    attention=Around(before="input_layernorm"),
+    feed_forward=Around(before="post_attention_layernorm"),
+    mlp=Mlp("mlp.gate_proj", "mlp.act_fn", "mlp.down_proj", linear="mlp.up_proj"),
+    head=HeadPaths("lm_head"),
+    final_norm="norm",
+)
+PHI = Family(
+    attention=Around(before="input_layernorm"),
+    feed_forward=Around(before="input_layernorm"),
+    mlp=Mlp("mlp.fc1", "mlp.activation_fn", "mlp.fc2"),
+    head=HeadPaths("lm_head"),
+    final_norm="final_layernorm",
+    parallel=True,
+)
+GEMMA = replace(LLAMA, norm_offset=1.0)
+GEMMA2 = replace(
+    GEMMA,
+    attention=Around(before="input_layernorm", inside="post_attention_layernorm"),
+    feed_forward=Around(before="pre_feedforward_layernorm", inside="post_feedforward_layernorm"),
+    head=HeadPaths("lm_head", softcap="final_logit_softcapping"),
+)
+
+FAMILIES: dict[str, Family | Either] = {
+    "bert": BERT,
+    "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    "camembert": ROBERTA,
+    "electra": ELECTRA,
+    "albert": ALBERT,
+    "distilbert": DISTILBERT,
+    "modernbert": MODERNBERT,
+    "xlnet": XLNET,
+    "gpt2": GPT2,
+    "gpt_neox": Either("use_parallel_residual", {True: replace(GPT_NEOX, parallel=True), False: GPT_NEOX}),
+    "opt": Either("do_layer_norm_before", {True: OPT_BEFORE, False: OPT_AFTER}),
+    "llama": LLAMA,
+    "mistral": LLAMA,
+    "qwen2": LLAMA,
+    "qwen3": LLAMA,
+    "gemma": GEMMA,
+    "gemma2": GEMMA2,
+    "gemma3_text": GEMMA2,
+    "phi": PHI,
+    "phi3": replace(LLAMA, mlp=Mlp("mlp.gate_up_proj", "mlp.activation_fn", "mlp.down_proj", "mlp.gate_up_proj")),
+    "olmo": LLAMA,
+    "olmo2": replace(
+        LLAMA,
+        attention=Around(inside="post_attention_layernorm"),
+        feed_forward=Around(inside="post_feedforward_layernorm"),
+    ),
+    "smollm3": LLAMA,
+    "stablelm": Either(
+        "use_parallel_residual",
+        {True: replace(LLAMA, feed_forward=Around(before="input_layernorm"), parallel=True), False: LLAMA},
+    ),
+    "granite": replace(
+        LLAMA, residual_scale="residual_multiplier", head=HeadPaths("lm_head", divisor="logits_scaling")
+    ),
+    "starcoder2": replace(LLAMA, mlp=Mlp("mlp.c_fc", "mlp.act", "mlp.c_proj")),
+}
+
+
+def row_of(family: str, config) -> Family | None:
+    """The family's row, or None when the table does not have it."""
+    row = FAMILIES.get(family)
+    if isinstance(row, Either):
+        return row.rows[bool(getattr(config, row.flag))]
+    return row

@@ -1,0 +1,132 @@
+"""Finds a model's blocks and output projections by watching one forward pass over a few tokens."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.pytorch_utils import Conv1D
+
+from whence.errors import Unsupported
+from whence.models.anatomy import Anatomy
+from whence.models.capture import borrowed, hearing, run
+from whence.models.families import row_of
+from whence.models.trace import Batch
+
+PROBE_LENGTH = 11
+
+
+def locate(model: PreTrainedModel) -> Anatomy:
+    """The model's anatomy, or Unsupported with what to do instead."""
+    _refuse_early(model)
+    if model.config.model_type == "xlnet":
+        return _located(model, [layer.rel_attn for layer in model.base_model.layer], {}, model.config.n_head, False)
+    witness = _Witness()
+    consumers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
+    handles = [module.register_forward_pre_hook(witness.consumed) for module in consumers]
+    try:
+        with borrowed(model), hearing(witness.attended), torch.no_grad():
+            run(model.base_model, probe(model))
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not witness.attention:
+        raise Unsupported(_unseen(model))
+    return _located(model, witness.attention, witness.projection, witness.heads, witness.causal)
+
+
+def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
+    """A few ordinary token ids, the same every time, none of them special to the model."""
+    config = model.config.get_text_config()
+    special = {value for key, value in config.to_dict().items() if key.endswith("token_id") and isinstance(value, int)}
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randperm(config.vocab_size, generator=generator)[: length + len(special)].tolist()
+    ids = torch.tensor([[token for token in drawn if token not in special][:length]])
+    return Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+
+
+@dataclass
+class _Witness:
+    """Who attended, in order, and which linear map read each attention's output unchanged."""
+
+    attention: list[nn.Module] = field(default_factory=list)
+    projection: dict[nn.Module, nn.Module] = field(default_factory=dict)
+    heads: int = 0
+    causal: bool = True
+    _waiting: Tensor | None = None
+
+    def attended(self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor) -> None:
+        if weights is None:
+            raise Unsupported(f"{type(module).__name__} hands out no attention weights, so there is nothing to read.")
+        self.attention.append(module)
+        self.heads = weights.shape[1]
+        self.causal &= not bool(weights.triu(diagonal=1).any())
+        self._waiting = heads.flatten(start_dim=-2)
+
+    def consumed(self, module: nn.Module, args: tuple) -> None:
+        if self._waiting is None or not args or args[0].numel() != self._waiting.numel():
+            return
+        if torch.equal(args[0].reshape(self._waiting.shape), self._waiting):
+            self.projection[self.attention[-1]] = module
+            self._waiting = None
+
+
+def _located(
+    model: PreTrainedModel,
+    attention: list[nn.Module],
+    projection: dict[nn.Module, nn.Module],
+    heads: int,
+    causal: bool,
+) -> Anatomy:
+    parents = {child: parent for parent in model.modules() for child in parent.children()}
+    blocks = [_block(module, parents) for module in attention]
+    if None in blocks:
+        raise Unsupported(f"{type(model).__name__} keeps its attention outside a stack of blocks, which whence needs.")
+    owner = parents[parents[blocks[0]]]
+    stack = _stack(owner, parents)
+    config = stack.config
+    return Anatomy(
+        model=model,
+        family=config.model_type,
+        row=row_of(config.model_type, config),
+        stack=stack,
+        owner=owner,
+        blocks=tuple(blocks),
+        projections={_block(module, parents): projected for module, projected in projection.items()},
+        layers=len(blocks),
+        heads=heads,
+        causal=causal,
+    )
+
+
+def _block(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Module | None:
+    """The nearest ancestor that is an element of a ModuleList."""
+    while module in parents:
+        if isinstance(parents[module], nn.ModuleList):
+            return module
+        module = parents[module]
+    return None
+
+
+def _stack(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> PreTrainedModel:
+    """The innermost model around the blocks; its configuration names the family."""
+    while not isinstance(module, PreTrainedModel):
+        module = parents[module]
+    return module
+
+
+def _refuse_early(model: PreTrainedModel) -> None:
+    if model.config.is_encoder_decoder:
+        raise Unsupported(
+            f"{model.config.model_type} is an encoder-decoder, which whence does not read; load its encoder alone"
+            " (for T5: T5EncoderModel) or an encoder-only or decoder-only model."
+        )
+
+
+def _unseen(model: PreTrainedModel) -> str:
+    from transformers import __version__
+
+    return (
+        f"The family {model.config.model_type!r} does not use transformers' attention interface in version {__version__},"
+        " so its attention cannot be read; use a family from `whence measures --families` or a newer transformers."
+    )

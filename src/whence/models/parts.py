@@ -1,0 +1,127 @@
+"""What a block's weights are, family aside: norms, affine maps, the output projection by head, the feed-forward."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn, ones_like
+from transformers.pytorch_utils import Conv1D
+
+Activation = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """LayerNorm (centred) or RMSNorm: a fixed linear map, a scale that depends on the token, a shift."""
+
+    weight: Float[Tensor, " m"]
+    bias: Float[Tensor, " m"] | None
+    centred: bool
+    eps: float
+
+    def linear(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
+        """The part that is the same linear map for every token: weight * (z - mean z)."""
+        if self.centred:
+            states = states - states.mean(dim=-1, keepdim=True)
+        return states * self.weight
+
+    def scale(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ 1"]:
+        """The part that is one number per token: 1 / std, or 1 / root mean square."""
+        if self.centred:
+            states = states - states.mean(dim=-1, keepdim=True)
+        return (states.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
+
+    def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
+        normed = self.linear(states) * self.scale(states)
+        return normed if self.bias is None else normed + self.bias
+
+
+@dataclass(frozen=True)
+class Affine:
+    """x W + b, with W laid out input x output."""
+
+    weight: Float[Tensor, "i o"]
+    bias: Float[Tensor, " o"] | None
+
+    def __call__(self, states: Float[Tensor, "*_ i"]) -> Float[Tensor, "*_ o"]:
+        out = states @ self.weight
+        return out if self.bias is None else out + self.bias
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The attention's output projection, one slice per head."""
+
+    weight: Float[Tensor, "h d m"]
+    bias: Float[Tensor, " m"] | None
+
+
+@dataclass(frozen=True)
+class FeedForward:
+    """down(activation(activated(x))), times linear(x) before `down` in gated forms (SwiGLU, GeGLU)."""
+
+    activated: Affine
+    linear: Affine | None
+    activation: Activation
+    down: Affine
+
+    def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
+        hidden = self.activation(self.activated(states))
+        return self.down(hidden if self.linear is None else hidden * self.linear(states))
+
+
+@dataclass(frozen=True)
+class Norms:
+    """The norms around one residual branch: y = after(x + inside(branch(before(x))))."""
+
+    before: Norm | None = None
+    inside: Norm | None = None
+    after: Norm | None = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A block taken apart. `feed_forward` reads the block's input when `parallel`, else what attention left."""
+
+    projection: Projection
+    attention_norms: Norms
+    feed_forward: FeedForward
+    feed_forward_norms: Norms
+    parallel: bool
+    residual_scale: float
+
+
+def read_affine(module: nn.Module) -> Affine:
+    """The weights of a Linear or a Conv1D (GPT-2 keeps them transposed)."""
+    weight = module.weight if isinstance(module, Conv1D) else module.weight.T
+    return Affine(weight.detach(), None if module.bias is None else module.bias.detach())
+
+
+def split_affine(affine: Affine) -> tuple[Affine, Affine]:
+    """The two halves of a fused gate-and-up map; the first is the activated one in every family so far."""
+    weights = affine.weight.chunk(2, dim=1)
+    biases = (None, None) if affine.bias is None else affine.bias.chunk(2)
+    first, second = (Affine(weight, bias) for weight, bias in zip(weights, biases, strict=True))
+    return first, second
+
+
+def read_projection(module: nn.Module, heads: int) -> Projection:
+    affine = read_affine(module)
+    return Projection(rearrange(affine.weight, "(h d) m -> h d m", h=heads), affine.bias)
+
+
+def read_norm(module: nn.Module | None, offset: float, like: Float[Tensor, " m"]) -> Norm | None:
+    """A norm as numbers; Gemma stores weight - 1 (offset 1), OLMo stores none at all (then ones, like `like`)."""
+    if module is None or isinstance(module, nn.Identity):
+        return None
+    state = dict(module.named_parameters(recurse=False))
+    weight = state["weight"].detach() + offset if "weight" in state else ones_like(like)
+    bias = state["bias"].detach() if "bias" in state else None
+    return Norm(weight, bias, centred=type(module).__name__.endswith("LayerNorm"), eps=_epsilon(module))
+
+
+def _epsilon(module: nn.Module) -> float:
+    """RMSNorm classes differ in the name; OLMo's LayerNorm has it in its code (modeling_olmo.py, 1e-5)."""
+    attributes = vars(module)
+    return next((attributes[name] for name in ("eps", "variance_epsilon") if name in attributes), 1e-5)

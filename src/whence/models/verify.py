@@ -1,0 +1,179 @@
+"""Proof that a model is read right: the parts sum to the whole, rows sum to one, logits unchanged, every layer seen.
+
+Runs once per loaded model, before anything is measured. Each silent failure known of transformers models fails one
+of these checks: attention implementations that hand out no weights, ignored settings, masks that vanish, attention
+sinks, states past the final norm, positions shifted by padding.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import transformers
+from torch import Tensor
+
+from whence.errors import Unsupported, VerificationFailed
+from whence.models.anatomy import Anatomy
+from whence.models.capture import arguments_of, run, trace
+from whence.models.locate import probe
+from whence.models.trace import Batch, Block, Trace
+
+# largest error, relative to the largest entry, that rounding explains in each dtype; float64 is held to float32's
+# because most model files compute softmax and norms in float32 whatever they are given
+LIMITS = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the table: what was compared, how far apart it was, and what a failure takes away."""
+
+    name: str
+    gives: str
+    error: float
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        return self.error <= self.limit
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What the checks look at: the model left alone, watched, and watched with padding on either side."""
+
+    anatomy: Anatomy
+    batch: Batch
+    plain: Tensor
+    seen: Trace[Block]
+    padded: dict[str, Trace[Block]]
+
+
+def verify(anatomy: Anatomy) -> tuple[Check, ...]:
+    """All checks with their errors; raises when the model cannot be read at all or its family's row is wrong."""
+    checks = _checks(_gather(anatomy))
+    failed = [check for check in checks if not check.passed]
+    if anatomy.row is not None and failed:
+        raise VerificationFailed(_sentence(anatomy, failed[0], "please report it with both versions"))
+    vital = [check for check in failed if check.gives == "attention"]
+    if vital:
+        raise Unsupported(_sentence(anatomy, vital[0], "use a family from the list in the docs (page Models)"))
+    return checks
+
+
+def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
+    """What may be measured: a capability is there when it was checked and none of its checks failed."""
+    failed = {check.gives for check in checks if not check.passed}
+    return frozenset(check.gives for check in checks) - failed
+
+
+def _gather(anatomy: Anatomy) -> _Evidence:
+    batch = probe(anatomy.model)
+    seen = trace(anatomy, batch, logits=True)
+    training = [module for module in anatomy.model.modules() if module.training]
+    anatomy.model.eval()
+    try:
+        with torch.no_grad():
+            plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
+    finally:
+        for module in training:
+            module.training = True
+    padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in ("left", "right")}
+    return _Evidence(anatomy, batch, plain, seen, padded)
+
+
+def pad(batch: Batch, side: str, token: int, width: int = 3) -> Batch:
+    """The batch with `width` padding tokens on one side."""
+    size = (width, 0) if side == "left" else (0, width)
+    segments = None if batch.segments is None else torch.nn.functional.pad(batch.segments, size)
+    return Batch(
+        torch.nn.functional.pad(batch.ids, size, value=token),
+        torch.nn.functional.pad(batch.mask, size, value=False),
+        segments,
+    )
+
+
+def _padding_id(anatomy: Anatomy) -> int:
+    token = anatomy.config.pad_token_id
+    return token if isinstance(token, int) and token >= 0 else 0
+
+
+def _checks(found: _Evidence) -> tuple[Check, ...]:
+    limit = LIMITS[found.plain.dtype]
+    blocks, anatomy = found.seen.blocks, found.anatomy
+    checks = [
+        Check("every layer was seen once", "attention", _unseen(anatomy, blocks), 0.0),
+        Check("logits are what the model gives unwatched", "attention", _apart(found.seen.logits, found.plain), limit),
+        Check("attention is never negative", "attention", _worst(blocks, _negative_error), 0.0),
+        Check("attention rows sum to one", "rows", _worst(blocks, _row_error), limit),
+        *(
+            Check(f"{side} padding changes nothing", "attention", _apart(_unpadded(padded), found.seen.output), 3 * limit)
+            for side, padded in found.padded.items()
+        ),
+    ]
+    if all(block.projected is not None for block in blocks) and anatomy.projection(anatomy.blocks[0]) is not None:
+        checks.append(Check("heads sum to the projection", "values", _worst(blocks, _projection_error(anatomy)), limit))
+    if anatomy.row is None:
+        return tuple(checks)
+    finished = anatomy.finish(blocks[-1].output)
+    checks += [
+        Check("block outputs are the sum of their parts", "norms", _worst(blocks, _block_error), limit),
+        Check("the final norm leads to the stack's output", "norms", _apart(finished, found.seen.output), limit),
+    ]
+    if anatomy.head is not None:
+        checks.append(Check("the head gives the logits", "head", _apart(anatomy.head(finished), found.plain), limit))
+    return tuple(checks)
+
+
+def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:
+    """How many blocks of the stack never attended, or attended out of turn."""
+    siblings = {part for block in set(anatomy.blocks) for part in _siblings(anatomy, block)}
+    return float(len(siblings - set(anatomy.blocks)) + abs(len(blocks) - anatomy.layers))
+
+
+def _siblings(anatomy: Anatomy, block: torch.nn.Module) -> list[torch.nn.Module]:
+    lists = (part for part in anatomy.stack.modules() if isinstance(part, torch.nn.ModuleList))
+    return next(list(part) for part in lists if any(block is child for child in part))
+
+
+def _apart(found: Tensor | None, expected: Tensor) -> float:
+    """Largest difference relative to the largest entry; NaN counts as infinitely far."""
+    assert found is not None
+    error = ((found - expected).abs().max() / expected.abs().max()).item()
+    return error if error == error else float("inf")
+
+
+def _worst(blocks: tuple[Block, ...], error: Callable[[Block], float]) -> float:
+    return max(error(block) for block in blocks)
+
+
+def _negative_error(block: Block) -> float:
+    return max(0.0, -block.attention.min().item())
+
+
+def _row_error(block: Block) -> float:
+    return (block.attention.sum(dim=-1) - 1).abs().max().item()
+
+
+def _block_error(block: Block) -> float:
+    return _apart(block.rebuilt, block.output)
+
+
+def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
+    def error(block: Block) -> float:
+        projection = anatomy.projection(anatomy.blocks[block.layer - 1])
+        assert projection is not None and block.projected is not None
+        total = block.mixed(projection)
+        return _apart(total if projection.bias is None else total + projection.bias, block.projected)
+
+    return error
+
+
+def _unpadded(padded: Trace[Block]) -> Tensor:
+    return padded.output[padded.batch.mask.to(padded.output.device)][None]
+
+
+def _sentence(anatomy: Anatomy, check: Check, advice: str) -> str:
+    return (
+        f"{type(anatomy.model).__name__} (family {anatomy.family!r}, transformers {transformers.__version__}) failed the"
+        f" check '{check.name}': error {check.error:.2g}, allowed {check.limit:.2g}; nothing was measured, {advice}."
+    )

@@ -1,0 +1,140 @@
+"""What every picture of a Dataset says in words: its finding, its labels, its tokens made legible."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Label(NamedTuple):
+    title: str
+    meaning: str
+
+
+# One row per variable or method: what a reader calls it, and one sentence on what it is.
+LABELS: dict[str, Label] = {
+    "contribution": Label(
+        "contribution",
+        "How much each input token contributes to the hidden token, from gradients through all layers up to it; "
+        "a row adds up to 100 % (Brunner et al. 2020).",
+    ),
+    "jacobian": Label("Jacobian norm", "How strongly the hidden token reacts to a small change of each input token."),
+    "jacobian_local": Label("Jacobian norm, one layer", "How strongly a layer's output reacts to each of its inputs."),
+    "gradient": Label("gradient G*", "Sum of the gradient of the hidden token with respect to each input token."),
+    "gradient_local": Label("gradient G, one layer", "Sum of the gradient of a layer's output to each of its inputs."),
+    "block_n": Label(
+        "norms: whole block",
+        "Size of the part each token hands over, through attention, residual, layer norm and feed-forward.",
+    ),
+    "attnresln_n": Label(
+        "norms: attention + residual + layer norm",
+        "Size of the part each token hands over, counted after attention, residual and layer norm "
+        "(Kobayashi et al. 2021).",
+    ),
+    "attnres_n": Label(
+        "norms: attention + residual",
+        "Size of the part each token hands over, counted after attention and residual (Kobayashi et al. 2021).",
+    ),
+    "attn_n": Label(
+        "norms: attention",
+        "Size of the weighted value vectors each token hands over, summed over heads (Kobayashi et al. 2020).",
+    ),
+    "attnres_w": Label(
+        "weights: attention + residual",
+        "Mean attention weight over heads, half of it replaced by the residual (Abnar & Zuidema 2020).",
+    ),
+    "attn_w": Label("weights: attention", "Mean attention weight over heads."),
+    "attention": Label("attention", "The softmax weights; a row adds up to 100 %."),
+    "effective": Label(
+        "effective attention",
+        "The part of attention that can reach the output; the rest lies in the null space of the values "
+        "(Brunner et al. 2020).",
+    ),
+    "null": Label("null attention", "The part of attention that the values cancel: it cannot reach the output."),
+    "attn_n_heads": Label("norms per head", "Size of each head's weighted, projected value vectors."),
+}
+
+# Which method or map is shown first when several are there: the one that sees most of the block.
+MIXING_ORDER = ("attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
+SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
+
+def label(name: str) -> Label:
+    """Title and meaning of a variable; a map accumulated over layers is said to be one."""
+    inner = name.removeprefix("rollout_")
+    known = LABELS.get(inner, Label(inner.replace("_", " "), ""))
+    if inner == name:
+        return known
+    return Label(f"{known.title}, rolled out", f"{known.meaning} Multiplied over all layers up to this one.".strip())
+
+
+def legible(token: str) -> str:
+    """The token with everything invisible, directional or broken written out, so that it can stand in any line."""
+    shown = _INVISIBLE.sub(lambda found: f"⟨{ord(found[0]):02X}⟩", token)
+    if not any(unicodedata.category(character)[0] not in "CMZ" for character in shown):
+        shown = "".join("␣" if character.isspace() else f"⟨{ord(character):02X}⟩" for character in shown)
+    return shown or "∅"
+
+
+def mixing_method(ds: xarray.Dataset) -> str:
+    """The mixing method shown first."""
+    there = [str(method) for method in ds["method"].values]
+    return next((method for method in MIXING_ORDER if method in there), there[0])
+
+
+def mixed(ds: xarray.Dataset) -> tuple[str, np.ndarray]:
+    """What is measured and its values (layer, target): the share of each token that came from other tokens.
+
+    Without a mixing ratio it is the attention paid to other tokens, 1 - a_ii averaged over heads.
+    """
+    if "mixing" in ds:
+        method = mixing_method(ds)
+        values = ds["mixing"].loc[{"method": method}].transpose("layer", "target").values
+        return f"share of a token's new vector that came from other tokens ({label(method).title})", values
+    attention = ds["attention"].transpose("layer", "head", "target", "source").values
+    own = np.diagonal(attention, axis1=-2, axis2=-1).mean(axis=1)
+    return "attention paid to other tokens (1 - own weight, mean of heads)", 1 - own
+
+
+def mean(values: np.ndarray, axis: int) -> np.ndarray:
+    """The mean over what is there: missing values are left out, nothing at all gives NaN without a warning."""
+    there = np.isfinite(values)
+    counted = there.sum(axis=axis)
+    total = np.where(there, values, 0.0).sum(axis=axis)
+    return np.where(counted > 0, total / np.maximum(counted, 1), np.nan)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def finding(ds: xarray.Dataset) -> str:
+    """One sentence a reader can check in the picture."""
+    return contribution_finding(ds) if "contribution" in ds else mixing_finding(ds)
+
+
+def contribution_finding(ds: xarray.Dataset) -> str:
+    """How much of a token is still itself after the last layer."""
+    last = ds["contribution"].transpose("layer", "target", "source").values[-1]
+    own = float(mean(np.diagonal(last), axis=0))
+    return f"After layer {ds['layer'].values[-1]}, a token is still {percent(own)} itself on average"
+
+
+def mixing_finding(ds: xarray.Dataset) -> str:
+    """Which layer mixes most, and how much."""
+    values = mixed(ds)[1] if "mixing" in ds or "attention" in ds else np.empty((0, 0))
+    if not np.isfinite(values).any():
+        return f"Where {ds.sizes.get('target', 0)} tokens came from"
+    by_layer = mean(values, axis=1)
+    most = int(np.nanargmax(by_layer))
+    layer, share = ds["layer"].values[most], percent(float(by_layer[most]))
+    if "mixing" in ds:
+        return f"Layer {layer} mixes most: {share} of a token's new vector comes from other tokens"
+    return f"Layer {layer} looks around most: {share} of a token's attention goes to other tokens"

@@ -1,0 +1,209 @@
+"""How one sentence looks in a terminal: layers by tokens, as coloured blocks or as plain numbers."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from rich.text import Text
+
+from . import SOURCE_ORDER, contribution_finding, label, legible, mean, mixed, mixing_finding, percent
+from .palette import Theme, amount, ink_on
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import xarray
+
+LONGEST_TOKEN = 16  # cells; a longer token is cut, the page shows it whole
+MOST_TOKENS = 40  # rows of the list of main sources
+LEFT_TO_RIGHT = "\u200e"  # ends a right-to-left token, so that terminals with bidi do not swap columns
+
+
+class Column(NamedTuple):
+    token: str
+    special: bool
+    width: int
+
+
+def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
+    """The sentence layer by layer, no line wider than `width` cells; `str()` of it is plain text."""
+    lines = [*_wrapped(mixing_finding(ds), width, Style(bold=color))]
+    if "mixing" in ds or "attention" in ds:
+        title, values = mixed(ds)
+        lines += _wrapped(f"Per cent: {title}; {_sample(ds)}.", width, Style(dim=color))
+        limit = _limit(values)
+        lines += [Text(), *_bands(ds, values, limit, width, color)]
+        lines += [Text(), _legend(limit, color)] if color else []
+    name = next((name for name in SOURCE_ORDER if name in ds), None)
+    if name:
+        lines += [Text(), *_sources(ds, name, width, color)]
+    return Text("\n", no_wrap=True, overflow="ignore", end="\n").join(_cut(line, width) for line in lines)
+
+
+def _sample(ds: xarray.Dataset) -> str:
+    special = int(ds["target_is_special"].values.sum())
+    of_them = f", {special} special" if special else ""
+    return f"mean over {ds.sizes['target']} tokens{of_them}; last layer on top"
+
+
+def _limit(values: np.ndarray) -> float:
+    """The share at the deep end of the scale: the largest, rounded up to a tenth."""
+    largest = float(np.nanmax(values, initial=0.1, where=np.isfinite(values)))
+    return min(np.ceil(largest * 10 - 1e-9) / 10, 1.0)
+
+
+# The grid
+
+
+def _bands(ds: xarray.Dataset, values: np.ndarray, limit: float, width: int, color: bool) -> Iterator[Text]:
+    layers = [str(layer) for layer in ds["layer"].values]
+    gutter = max(len("layer"), *map(len, layers))
+    means = mean(values, axis=1)
+    room = max(width - gutter - 8, 4)  # after "layer  mean  "
+    for place, band in enumerate(_split(_columns(ds, min(room - 1, LONGEST_TOKEN)), room)):
+        yield from [Text()] if place else []
+        yield _head([column for _, column in band], gutter, color)
+        for row in reversed(range(len(layers))):
+            line = Text(f"{layers[row]:>{gutter}}  {_number(means[row]):>4}  ")
+            for target, column in band:
+                line.append(*_cell(values[row, target], column.width, limit, color))
+            yield line
+
+
+def _columns(ds: xarray.Dataset, longest: int) -> list[Column]:
+    tokens = [_short(legible(str(token)), max(longest, 1)) for token in ds["target_token"].values]
+    return [
+        Column(token, bool(special), max(cell_len(token), 3) + 1)
+        for token, special in zip(tokens, ds["target_is_special"].values, strict=True)
+    ]
+
+
+def _split(columns: list[Column], room: int) -> Iterator[list[tuple[int, Column]]]:
+    """Columns in bands of at most `room` cells, each with its place in the sentence."""
+    ends = np.cumsum([column.width for column in columns])
+    cuts, start = [0], 0
+    for place, end in enumerate(ends):
+        if end - start > room and place > cuts[-1]:
+            cuts.append(place)
+            start = ends[place - 1]
+    for first, last in pairwise([*cuts, len(columns)]):
+        yield [(place, columns[place]) for place in range(first, last)]
+
+
+def _head(columns: list[Column], gutter: int, color: bool) -> Text:
+    line = Text().append(f"{'layer':>{gutter}}  mean  ", Style(dim=color))
+    for column in columns:
+        padding = " " * (column.width - cell_len(column.token))
+        line.append(padding + _closed(column.token), _token_style(column.special, color))
+    return line
+
+
+def _cell(value: float, width: int, limit: float, color: bool) -> tuple[str, Style]:
+    number = _number(value).rjust(width)
+    if not color or not np.isfinite(value):
+        return number, Style()
+    beneath = amount(value / limit, _theme())
+    return number, Style(bgcolor=beneath, color=ink_on(beneath))
+
+
+def _legend(limit: float, color: bool) -> Text:
+    line = Text().append("0 % ", Style(dim=color))
+    for step in range(16):
+        line.append(" ", Style(bgcolor=amount(step / 15, _theme())))
+    return line.append(f" {percent(limit)}", Style(dim=color))
+
+
+# Where each token came from
+
+
+def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator[Text]:
+    """Each token's three main sources at the last layer, in as many columns as fit."""
+    rows = ds[name].transpose("layer", "target", "source").values[-1]
+    shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)
+    if name == "contribution":
+        yield from _wrapped(contribution_finding(ds), width, Style(bold=color))
+    since = "after" if name in ("contribution", "jacobian") or name.startswith("rollout") else "in"
+    heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {label(name).title}:"
+    yield from _wrapped(heading, width, Style(dim=color))
+    tokens = _told_apart([_short(legible(str(token)), LONGEST_TOKEN) for token in ds["source_token"].values])
+    special = ds["source_is_special"].values
+    entries = [_entry(target, shares[target], tokens, special, color) for target in range(len(tokens))][:MOST_TOKENS]
+    column = max(entry.cell_len for entry in entries) + 3
+    across = max((width + 3) // column, 1)
+    down = -(-len(entries) // across)
+    for row in range(down):
+        line = Text()
+        for entry in entries[row::down]:
+            line.append_text(entry).append(" " * (column - entry.cell_len))
+        line.rstrip()
+        yield line
+    if len(tokens) > MOST_TOKENS:
+        yield Text(f"and {len(tokens) - MOST_TOKENS} more tokens: the page shows them", style=Style(dim=color))
+
+
+def _entry(target: int, shares: np.ndarray, tokens: list[str], special: np.ndarray, color: bool) -> Text:
+    line = Text().append(_closed(tokens[target]), _token_style(special[target], color))
+    line.append(" ← " if color else " <- ", Style(dim=color))
+    main = [int(source) for source in np.argsort(-shares, kind="stable")[:3] if shares[source] > 0]
+    for place, source in enumerate(main):
+        line.append(", " if place else "")
+        itself = source == target
+        line.append("itself" if itself else _closed(tokens[source]), _token_style(special[source] and not itself, color))
+        line.append(f" {_number(shares[source])}", Style(bold=color))
+    return line
+
+
+def _told_apart(tokens: list[str]) -> list[str]:
+    """Tokens that occur more than once carry their place in the sentence."""
+    times = Counter(tokens)
+    return [f"{token}({place})" if times[token] > 1 else token for place, token in enumerate(tokens)]
+
+
+# Words
+
+
+def _number(share: float) -> str:
+    return f"{100 * share:.0f}" if np.isfinite(share) else "-"
+
+
+def _short(token: str, longest: int) -> str:
+    return token if cell_len(token) <= longest else set_cell_size(token, max(longest - 2, 0)).rstrip() + ".."[:longest]
+
+
+def _closed(token: str) -> str:
+    directions = {unicodedata.bidirectional(character) for character in token}
+    return token + LEFT_TO_RIGHT if directions & {"R", "AL"} else token
+
+
+def _token_style(special: bool, color: bool) -> Style:
+    return Style(dim=True, italic=True) if special and color else Style()
+
+
+def _theme() -> Theme:
+    """Light when the terminal says its background is (COLORFGBG, set by rxvt, Konsole and others); dark otherwise."""
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return "light" if background in ("7", "15") else "dark"
+
+
+def _wrapped(sentence: str, width: int, style: Style) -> Iterator[Text]:
+    line = ""
+    for word in sentence.split():
+        if line and cell_len(f"{line} {word}") > width:
+            yield Text(line, style=style)
+            line = word
+        else:
+            line = f"{line} {word}".strip()
+    yield Text(line, style=style)
+
+
+def _cut(line: Text, width: int) -> Text:
+    if cell_len(line.plain) > width:
+        line.truncate(width, overflow="crop")
+    return line
