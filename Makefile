@@ -34,14 +34,14 @@ types: $(VENV)/.ready-dev ## mypy
 	$(RUN) mypy
 
 imports: $(VENV)/.ready-dev ## import-linter: the layers
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
 
 # Two processes with one thread each are faster than two threads for tiny models.
 pytest: $(VENV)/.ready-dev ## the tests alone
-	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist loadgroup --durations=10
+	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist worksteal --durations=10
 
 bench: $(VENV)/.ready-dev ## the benchmarks
 	$(RUN) benchmarks
@@ -54,8 +54,8 @@ clean: ## remove what the targets above made, except the environment
 
 # The environment. A stamp is newer than what it was made from, so pip runs only when one of these files changed.
 $(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "whence needs Python 3.11 or newer, and none of python3, python3.11 … python3.14 is;" \
-	  "install one or name it: make PYTHON=/path/to/python demo" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "whence needs Python 3.11 or newer and found none; install one, or name it: make PYTHON=/path/to/python demo" >&2; exit 1; }
 	"$(PYTHON)" -m venv $(VENV)
 
 $(VENV)/.ready: $(BIN)/python pyproject.toml constraints.txt

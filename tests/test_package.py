@@ -30,7 +30,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("wheel")  # built once, by one worker
 def test_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     sources = {path.relative_to(ROOT / "src").as_posix() for path in PACKAGE.rglob("*") if is_source(path)}
@@ -39,7 +38,6 @@ def test_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("wheel")  # built once, by one worker
 def test_wheel_explains_a_sentence_outside_the_repository(wheel: Path, tmp_path: Path) -> None:
     environment = install(wheel, tmp_path / "environment")
     elsewhere = tmp_path / "else where"

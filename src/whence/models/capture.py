@@ -137,7 +137,7 @@ def _mask(*args: Any, **kwargs: Any) -> Tensor | None:
     the lowest float64 would turn the rows of padding into NaN (transformers 5.22).
     """
     mask = eager_mask(*args, **kwargs)
-    return mask if mask is None else mask.clamp(min=torch.finfo(torch.float32).min)
+    return mask.clamp(min=torch.finfo(torch.float32).min) if mask is not None and mask.dtype == torch.float64 else mask
 
 
 AttentionInterface.register(SEAM, _attend)
