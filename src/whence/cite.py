@@ -1,0 +1,45 @@
+"""Which papers to cite for a result."""
+
+import xarray
+
+from whence.measures.registry import MEASURES
+
+PAPERS = {
+    "vaswani2017": """@inproceedings{vaswani2017attention,
+  title = {Attention is All you Need},
+  author = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and Jones, Llion and Gomez, Aidan N.
+            and Kaiser, {\\L}ukasz and Polosukhin, Illia},
+  booktitle = {Advances in Neural Information Processing Systems 30},
+  year = {2017}
+}""",
+    "brunner2020": """@inproceedings{brunner2020identifiability,
+  title = {On Identifiability in Transformers},
+  author = {Brunner, Gino and Liu, Yang and Pascual, Dami{\\'a}n and Richter, Oliver and Ciaramita, Massimiliano
+            and Wattenhofer, Roger},
+  booktitle = {International Conference on Learning Representations},
+  year = {2020}
+}""",
+    "kobayashi2020": """@inproceedings{kobayashi2020attention,
+  title = {Attention is Not Only a Weight: Analyzing Transformers with Vector Norms},
+  author = {Kobayashi, Goro and Kuribayashi, Tatsuki and Yokoi, Sho and Inui, Kentaro},
+  booktitle = {Proceedings of the 2020 Conference on Empirical Methods in Natural Language Processing},
+  year = {2020}
+}""",
+    "kobayashi2021": """@inproceedings{kobayashi2021incorporating,
+  title = {Incorporating Residual and Normalization Layers into Analysis of Masked Language Models},
+  author = {Kobayashi, Goro and Kuribayashi, Tatsuki and Yokoi, Sho and Inui, Kentaro},
+  booktitle = {Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing},
+  year = {2021}
+}""",
+    "whence": """@software{whence,
+  title = {whence: where the information in every hidden token of a transformer comes from},
+  year = {2026}
+}""",
+}
+
+
+def cite(dataset: xarray.Dataset) -> str:
+    """BibTeX of whence and of every paper behind the measures in a Dataset."""
+    names = [name for name in str(dataset.attrs.get("measures", "")).split(",") if name in MEASURES]
+    keys = dict.fromkeys(["whence", *(paper for name in names for paper in MEASURES[name].papers)])
+    return "\n\n".join(PAPERS[key] for key in keys)

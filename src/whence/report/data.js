@@ -1,0 +1,106 @@
+// What the page knows: the payload of whence.report.payload with its arrays unpacked.
+
+const MISSING = -32768; // NaN among int16 steps
+const KEPT = 64; // maps kept unpacked
+
+export async function open(payload) {
+  const names = Object.keys(payload.variables);
+  const arrays = await Promise.all(names.map((name) => unpack(payload.variables[name])));
+  const variables = Object.fromEntries(names.map((name, place) => [name, arrays[place]]));
+  return { ...payload, variables, cache: new Map() };
+}
+
+// The map of one layer, target by source; `head` is a number or "mean". What a causal model cannot see is NaN.
+export function map(data, name, layer, head = "mean") {
+  const key = `${name} ${layer} ${head}`;
+  if (!data.cache.has(key)) {
+    if (data.cache.size >= KEPT) data.cache.clear();
+    data.cache.set(key, fresh(data, name, layer, head));
+  }
+  return data.cache.get(key);
+}
+
+// The same, not kept: for pictures that pass over every head once.
+export function fresh(data, name, layer, head) {
+  const variable = data.variables[name];
+  if (!variable.dims.includes("head")) return blank(data, plane(variable, layer));
+  if (head !== "mean") return blank(data, plane(variable, layer * data.heads + head));
+  const mean = new Float32Array(data.tokens.length ** 2);
+  for (let one = 0; one < data.heads; one++) {
+    const values = plane(variable, layer * data.heads + one);
+    for (let place = 0; place < mean.length; place++) mean[place] += values[place] / data.heads;
+  }
+  return blank(data, mean);
+}
+
+// Numbers along the last axis but one and the last, for one place of the axes before.
+export function plane(variable, lead) {
+  const size = variable.shape.at(-1) * variable.shape.at(-2);
+  const part = variable.values.subarray(lead * size, (lead + 1) * size);
+  if (!variable.scale) return Float32Array.from(part);
+  const step = variable.scale[lead];
+  return Float32Array.from(part, (value) => (value === MISSING ? NaN : value * step));
+}
+
+export function mixing(data, method) {
+  return plane(data.variables.mixing, data.method_places[method]);
+}
+
+// A row as shares of its sum, unless it has negative parts.
+export function shares(data, name, layer, token) {
+  const width = data.tokens.length;
+  const row = map(data, name, layer).slice(token * width, (token + 1) * width);
+  if (data.variables[name].signed) return row;
+  const total = row.reduce((sum, value) => sum + (Number.isNaN(value) ? 0 : value), 0);
+  return total > 0 ? row.map((value) => value / total) : row;
+}
+
+// Does this map count from the input, through all layers up to its own, or only through its own layer?
+export function sinceInput(name) {
+  return ["contribution", "jacobian", "gradient"].includes(name) || name.startsWith("rollout_");
+}
+
+export function title(data, name) {
+  return data.labels[name]?.title ?? name;
+}
+
+// A token inside a sentence: cut when very long, and kept apart so that its direction changes nothing around it.
+export function called(data, place) {
+  const { shown } = data.tokens[place];
+  return `\u2068${shown.length > 40 ? `${shown.slice(0, 39)}…` : shown}\u2069`;
+}
+
+export function mean(values) {
+  let sum = 0, count = 0;
+  for (const value of values) if (Number.isFinite(value)) { sum += value; count += 1; }
+  return count ? sum / count : NaN;
+}
+
+function blank(data, values) {
+  if (!data.causal) return values;
+  const width = data.tokens.length;
+  for (let target = 0; target < width; target++) values.fill(NaN, target * width + target + 1, (target + 1) * width);
+  return values;
+}
+
+async function unpack(variable) {
+  const bytes = await inflate(variable.data);
+  const values = variable.kind === "int16" ? gather(bytes, Int16Array) : gather(bytes, Float32Array);
+  const scale = variable.scale ? gather(await inflate(variable.scale), Float32Array) : null;
+  return { dims: variable.dims, shape: variable.shape, signed: variable.signed, values, scale };
+}
+
+async function inflate(text) {
+  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// Bytes grouped by significance, back to numbers.
+function gather(bytes, Kind) {
+  const width = Kind.BYTES_PER_ELEMENT, count = bytes.length / width;
+  const woven = new Uint8Array(bytes.length);
+  for (let byte = 0; byte < width; byte++)
+    for (let place = 0; place < count; place++) woven[place * width + byte] = bytes[byte * count + place];
+  return new Kind(woven.buffer);
+}

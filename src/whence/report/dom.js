@@ -1,0 +1,84 @@
+// Elements, made from names and text only: nothing from the data is ever parsed as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+export const SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+export const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+
+export function h(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+export function svg(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+// The parts of a container, built the first time it is drawn into, so that focus survives the next drawing.
+export function once(container, build) {
+  if (!built.has(container)) built.set(container, build());
+  return built.get(container);
+}
+const built = new WeakMap();
+
+// A drop-down with its label; the first call for a key makes it, later calls bring it up to date.
+export function select(parent, key, label, options, value, change) {
+  const held = once(parent, () => new Map());
+  if (!held.has(key)) {
+    const list = h("select", {});
+    const whole = h("label", { class: "choice" }, h("span", {}, label), list);
+    parent.append(whole);
+    held.set(key, { list, whole, options: "" });
+  }
+  const held_one = held.get(key);
+  const described = JSON.stringify(options);
+  if (held_one.options !== described) {
+    held_one.list.replaceChildren(...options.map(([name, text]) => h("option", { value: name }, text)));
+    held_one.options = described;
+  }
+  held_one.list.value = String(value);
+  held_one.list.onchange = () => change(held_one.list.value);
+  held_one.whole.hidden = options.length < 2;
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+export function textWidth(text, size, family = MONO) {
+  ruler.font = `${size}px ${family}`;
+  return ruler.measureText(text).width;
+}
+
+// The text, cut between characters as people see them so that it fits.
+export function fitted(text, room, size, family = MONO) {
+  if (textWidth(text, size, family) <= room) return text;
+  const characters = [...new Intl.Segmenter().segment(text.slice(0, 200))].map((found) => found.segment);
+  while (characters.length > 1 && textWidth(`${characters.join("")}…`, size, family) > room) characters.pop();
+  return `${characters.join("")}…`;
+}
+
+let bubble, crier;
+export function tell(event, text) {
+  bubble ??= document.body.appendChild(h("div", { class: "tip", "aria-hidden": "true" }));
+  bubble.textContent = text;
+  bubble.hidden = false;
+  const { width, height } = bubble.getBoundingClientRect();
+  const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - width - 6);
+  const below = event.clientY + 18;
+  bubble.style.left = `${Math.max(left, 6)}px`;
+  bubble.style.top = `${below + height > innerHeight ? event.clientY - height - 12 : below}px`;
+}
+
+export function hush() {
+  if (bubble) bubble.hidden = true;
+}
+
+export function announce(text) {
+  crier ??= document.body.appendChild(h("div", { class: "unseen", "aria-live": "polite" }));
+  crier.textContent = text;
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element[name] = value;
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}

@@ -1,0 +1,97 @@
+// Maps: who takes how much from whom, target by source, in one layer and one head or all.
+
+import { called, map, title } from "./data.js";
+import { h, once, select } from "./dom.js";
+import { figure } from "./figure.js";
+import { LONG, NARROW, drawing, grid, gutter } from "./grid.js";
+import { limit, number, percent, scale } from "./scale.js";
+import { chosen } from "./state.js";
+
+const TOGETHER = ["attention", "effective", "null"]; // one is the sum of the others, so they share a scale
+
+export function render(container, data, state, palette) {
+  const { held, say, choices, body } = figure(container, { name: "maps" });
+  const all = sets(data), key = chosen(state.maps, all);
+  select(choices, "maps", "Map", all, key, (value) => state.set({ maps: value }));
+  const names = TOGETHER.includes(key) ? TOGETHER.filter((name) => data.variables[name]) : [key];
+  const values = names.map((name) => map(data, name, state.layer, state.head));
+  const end = limit(values.length > 1 ? values.flatMap((part) => [...part]) : values[0]);
+  say(finding(data, names[0], values[0], state), subtitle(data, names, state));
+
+  const specs = names.map((name, place) => describe(data, state, palette, name, values[place], end));
+  const held_parts = once(body, () => []);
+  while (held_parts.length < 3) {
+    const heading = h("h3", {}), main = h("div", { class: "main" });
+    held_parts.push({ whole: body.appendChild(h("div", { class: "one" }, heading, main)), heading, main });
+  }
+  body.classList.toggle("several", names.length > 1);
+  const least = data.tokens.length > LONG ? 320 : Math.max(gutter(specs[0], false) + data.tokens.length * (NARROW + 1) + 8, 320);
+  body.style.setProperty("--least", `${least}px`);
+  for (const [place, part] of held_parts.entries()) part.whole.hidden = place >= names.length;
+  for (const [place, spec] of specs.entries()) {
+    held_parts[place].heading.textContent = title(data, names[place]);
+    grid(held_parts[place].main, spec, palette);
+  }
+  held.palette = palette;
+  held.pictures = () => specs.map((spec, place) => drawing(held_parts[place].main, spec, palette));
+  held.table = () => table(data, state, names, values);
+}
+
+function sets(data) {
+  const together = TOGETHER.filter((name) => data.variables[name]);
+  const first = together.length ? [[together[0], together.map((name) => title(data, name)).join(", ")]] : [];
+  const rest = [...data.head_maps.filter((name) => !TOGETHER.includes(name)), ...data.maps];
+  return [...first, ...rest.map((name) => [name, title(data, name)])];
+}
+
+function describe(data, state, palette, name, values, end) {
+  const width = data.tokens.length, labels = data.tokens.map((token) => ({ text: token.shown, special: token.special }));
+  const signed = data.variables[name].signed, format = isShare(name) ? percent : number;
+  return {
+    name: `${title(data, name)}, targets by sources`, labels: "top", square: true, wide: 34, tall: 34,
+    rows: labels, columns: labels, numbers: isShare(name),
+    value: (row, column) => values[row * width + column],
+    scale: scale(palette, end, signed), beyond: values.some((value) => Math.abs(value) > end),
+    format, brief: (value) => (isShare(name) ? (value * 100).toFixed(0) : number(value)),
+    describe: (row, column) => {
+      const value = values[row * width + column];
+      const words = Number.isNaN(value) ? "comes later: cannot be seen" : `${format(value)} ${title(data, name)}`;
+      return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}`;
+    },
+    selected: { row: state.token, column: state.source },
+    select: ({ row, column }) => state.set({ token: row, source: column }),
+  };
+}
+
+function isShare(name) {
+  return [...TOGETHER, "attn_w", "attnres_w", "contribution"].includes(name) || name.startsWith("rollout_");
+}
+
+function finding(data, name, values, state) {
+  const width = data.tokens.length, row = values.subarray(state.token * width, (state.token + 1) * width);
+  let most = -1;
+  for (let source = 0; source < width; source++) if (Number.isFinite(row[source]) && !(row[source] <= row[most])) most = source;
+  if (most < 0) return `Layer ${data.layers[state.layer]}`;
+  const format = isShare(name) ? percent : number, shown = called(data, state.token);
+  const where = data.variables[name].dims.includes("head") && state.head !== "mean" ? `In head ${state.head} of layer ${data.layers[state.layer]}` : `In layer ${data.layers[state.layer]}`;
+  const whom = most === state.token ? "itself" : `“${called(data, most)}”`;
+  return `${where}, “${shown}” takes most from ${whom}: ${format(row[most])} ${title(data, name)}`;
+}
+
+function subtitle(data, names, state) {
+  const perHead = data.variables[names[0]].dims.includes("head");
+  const heads = !perHead ? "" : state.head === "mean" ? `Mean of ${data.heads} heads.` : `Head ${state.head}.`;
+  const at = state.layer * data.heads + state.head, read = (name) => data.variables[name]?.values[at];
+  const rank = perHead && state.head !== "mean" && data.variables.rank ? ` Rank ${read("rank")}${data.variables.nullity ? `, null space of dimension ${read("nullity")}` : ""}.` : "";
+  const meaning = names.length > 1 ? "Attention is the sum of an effective part and a part that the values cancel." : data.labels[names[0]]?.meaning ?? "";
+  return `Rows take from columns. ${heads}${rank} ${meaning}`;
+}
+
+function table(data, state, names, values) {
+  const rows = [], width = data.tokens.length;
+  for (const [place, name] of names.entries())
+    for (let target = 0; target < width; target++)
+      for (let source = 0; source < width; source++)
+        rows.push([name, data.layers[state.layer], data.variables[name].dims.includes("head") ? state.head : "", target, data.tokens[target].text, source, data.tokens[source].text, values[place][target * width + source]]);
+  return { header: ["map", "layer", "head", "target", "target_token", "source", "source_token", "value"], rows };
+}

@@ -1,0 +1,34 @@
+"""What can be measured, and what was checked, as tables."""
+
+import pandas
+
+from whence.measures.registry import MEASURES
+from whence.models.load import Model
+from whence.models.verify import verify as checked
+
+
+def measures() -> pandas.DataFrame:
+    """Every variable of every measure: its axes, unit, what the model must give, and the papers."""
+    rows = [
+        {
+            "measure": name,
+            "variable": variable,
+            "dims": ", ".join(entry.dims),
+            "unit": entry.unit,
+            "about": entry.about,
+            "needs": ", ".join(sorted(row.needs)),
+            "papers": ", ".join(row.papers),
+        }
+        for name, row in MEASURES.items()
+        for variable, entry in row.variables.items()
+    ]
+    return pandas.DataFrame(rows)
+
+
+def verify(model: Model) -> pandas.DataFrame:
+    """The checks of a loaded model, run again: what was compared, the error, the limit, what it makes possible."""
+    rows = [
+        {"check": check.name, "error": check.error, "limit": check.limit, "passed": check.passed, "gives": check.gives}
+        for check in checked(model.anatomy)
+    ]
+    return pandas.DataFrame(rows)
