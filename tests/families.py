@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel, XLNetLMHeadModel
 
+from whence.models.trace import Batch
+
 SMALL = {
     "vocab_size": 97,
     "hidden_size": 64,
@@ -55,7 +57,23 @@ CONFIGS: dict[str, tuple[str, dict]] = {
     "granite": ("granite", GROUPED | {"residual_multiplier": 0.3, "logits_scaling": 4.0, "embedding_multiplier": 2.0}),
     "starcoder2": ("starcoder2", GROUPED | WINDOW),
 }
-MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
+# families outside the promise whose anatomy is one of those above
+EXTRA = ("ernie4_5", "eurobert", "exaone4", "glm", "helium", "hunyuan_v1_dense", "ministral", "olmo3", "seed_oss")
+CONFIGS |= {name: (name, GROUPED | {"head_dim": 16, "pad_token_id": 0}) for name in EXTRA}
+CONFIGS |= {"ernie": ("ernie", SMALL), "data2vec-text": ("data2vec-text", SMALL | PAD)}
+MASKED = {"ernie", "data2vec-text", "eurobert", "bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
+
+
+def batch(lengths: list[int], side: str = "right", seed: int = 0, vocabulary: int = 90) -> Batch:
+    """Random ordinary tokens, padded (id 1, which no sentence has) on one side to the longest."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(4, vocabulary, (length,), generator=generator) for length in lengths]
+    ids = torch.full((len(rows), max(lengths)), 1)
+    mask = torch.zeros_like(ids, dtype=torch.bool)
+    for row, (tokens, length) in enumerate(zip(rows, lengths, strict=True)):
+        place = slice(0, length) if side == "right" else slice(max(lengths) - length, None)
+        ids[row, place], mask[row, place] = tokens, True
+    return Batch(ids, mask)
 
 
 def build(name: str, seed: int = 0, **more) -> PreTrainedModel:

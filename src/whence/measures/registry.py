@@ -85,6 +85,11 @@ def chosen(names: str | Iterable[str], gives: frozenset[str], family: str) -> di
     return rows
 
 
+def given_by(gives: frozenset[str], names: Iterable[str]) -> list[str]:
+    """Those of the named measures that exist and that a model with these capabilities can give."""
+    return [name for name in names if name in MEASURES and MEASURES[name].needs <= gives]
+
+
 def options_of(rows: Mapping[str, Measure], given: Mapping[str, Any]) -> dict[str, Any]:
     """The measures' options with their defaults, changed by what was given; an unknown one is refused."""
     known = {name: default for row in rows.values() for name, default in row.options.items()}

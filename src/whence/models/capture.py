@@ -109,10 +109,12 @@ def hearing(heard: Heard) -> Iterator[None]:
         _heard.reset(token)
 
 
-def _attend(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **kwargs: Any):
+def _attend(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, Tensor]:
     """The registered attention function: the model file's own eager attention, overheard."""
-    output, weights = _own_eager(module)(module, query, key, value, mask, **kwargs)
-    replaced = _heard.get()(module, weights, value, mask, output)
+    output, weights = _own_eager(module)(module, query, key, value, attention_mask, **kwargs)
+    replaced = _heard.get()(module, weights, value, attention_mask, output)
     if replaced is None:
         return output, weights
     return head_outputs(replaced, value), replaced

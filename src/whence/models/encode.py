@@ -74,7 +74,8 @@ def _legible(entry: str) -> str:
     try:
         return data.decode().replace(" ", "▁").replace("\n", "⏎")
     except UnicodeDecodeError:
-        return "".join(chr(byte) if 32 < byte < 127 else f"<0x{byte:02X}>" for byte in data)
+        shown = {32: "▁"} | {byte: chr(byte) for byte in range(33, 127)}
+        return "".join(shown.get(byte, f"<0x{byte:02X}>") for byte in data)
 
 
 @functools.cache

@@ -167,11 +167,22 @@ PHI = Family(
     final_norm="final_layernorm",
     parallel=True,
 )
+PHI3 = replace(LLAMA, mlp=Mlp("mlp.gate_up_proj", "mlp.activation_fn", "mlp.down_proj", "mlp.gate_up_proj"))
+OLMO2 = replace(
+    LLAMA,
+    attention=Around(inside="post_attention_layernorm"),
+    feed_forward=Around(inside="post_feedforward_layernorm"),
+)
 GEMMA = replace(LLAMA, norm_offset=1.0)
 GEMMA2 = replace(
     GEMMA,
     attention=Around(before="input_layernorm", inside="post_attention_layernorm"),
     feed_forward=Around(before="pre_feedforward_layernorm", inside="post_feedforward_layernorm"),
+    head=HeadPaths("lm_head", softcap="final_logit_softcapping"),
+)
+VAULTGEMMA = replace(
+    GEMMA,
+    feed_forward=Around(before="pre_feedforward_layernorm"),
     head=HeadPaths("lm_head", softcap="final_logit_softcapping"),
 )
 
@@ -196,13 +207,9 @@ FAMILIES: dict[str, Family | Either] = {
     "gemma2": GEMMA2,
     "gemma3_text": GEMMA2,
     "phi": PHI,
-    "phi3": replace(LLAMA, mlp=Mlp("mlp.gate_up_proj", "mlp.activation_fn", "mlp.down_proj", "mlp.gate_up_proj")),
+    "phi3": PHI3,
     "olmo": LLAMA,
-    "olmo2": replace(
-        LLAMA,
-        attention=Around(inside="post_attention_layernorm"),
-        feed_forward=Around(inside="post_feedforward_layernorm"),
-    ),
+    "olmo2": OLMO2,
     "smollm3": LLAMA,
     "stablelm": Either(
         "use_parallel_residual",
@@ -212,6 +219,20 @@ FAMILIES: dict[str, Family | Either] = {
         LLAMA, residual_scale="residual_multiplier", head=HeadPaths("lm_head", divisor="logits_scaling")
     ),
     "starcoder2": replace(LLAMA, mlp=Mlp("mlp.c_fc", "mlp.act", "mlp.c_proj")),
+    # not promised, but their anatomy is one of those above
+    "ernie": BERT,
+    "data2vec-text": ROBERTA,
+    "eurobert": LLAMA,
+    "ernie4_5": LLAMA,
+    "seed_oss": LLAMA,
+    "helium": LLAMA,
+    "ministral": LLAMA,
+    "hunyuan_v1_dense": LLAMA,
+    "cwm": LLAMA,
+    "olmo3": OLMO2,
+    "exaone4": OLMO2,
+    "glm": PHI3,
+    "vaultgemma": VAULTGEMMA,
 }
 
 

@@ -81,6 +81,13 @@ def load(
     return _wrapped(network.to(place), tokenizer, str(model), found)
 
 
+def quiet(bars: bool) -> None:
+    """Keeps transformers to errors, and its progress bars to terminals: for the command line."""
+    transformers.logging.set_verbosity_error()
+    if not bars:
+        transformers.logging.disable_progress_bar()
+
+
 def _wrapped(model: PreTrainedModel, tokenizer: Any, name: str, revision: str | None) -> Model:
     _refuse_meta(model)
     anatomy = locate(model)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import torch
+import transformers
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -14,6 +15,7 @@ from whence.models.families import row_of
 from whence.models.trace import Batch
 
 PROBE_LENGTH = 11
+WHERE = "the page Models of the documentation lists the families that work"
 
 
 def locate(model: PreTrainedModel) -> Anatomy:
@@ -124,9 +126,7 @@ def _refuse_early(model: PreTrainedModel) -> None:
 
 
 def _unseen(model: PreTrainedModel) -> str:
-    from transformers import __version__
-
     return (
-        f"The family {model.config.model_type!r} does not use transformers' attention interface in version {__version__},"
-        " so its attention cannot be read; use a family from `whence measures --families` or a newer transformers."
+        f"The family {model.config.model_type!r} does not use transformers' attention interface (version"
+        f" {transformers.__version__}), so its attention cannot be read; {WHERE}."
     )

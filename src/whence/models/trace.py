@@ -93,5 +93,5 @@ class Trace(Generic[Kept]):
     batch: Batch
     embedding: Float[Tensor, "b s m"]
     blocks: tuple[Kept, ...]
-    output: Float[Tensor, "b s m"]
+    output: Float[Tensor, "b s n"]  # as wide as the stream, but for OPT's smaller models
     logits: Float[Tensor, "b s v"] | None = None

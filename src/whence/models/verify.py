@@ -15,12 +15,15 @@ from torch import Tensor
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.anatomy import Anatomy
 from whence.models.capture import arguments_of, run, trace
-from whence.models.locate import probe
+from whence.models.locate import WHERE, probe
 from whence.models.trace import Batch, Block, Trace
 
 # largest error, relative to the largest entry, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
 LIMITS = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
+
+# whence itself pads on the right, so a family that shifts under left padding can still be measured
+PADDING = {"left": "left padding", "right": "attention"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
         raise VerificationFailed(_sentence(anatomy, failed[0], "please report it with both versions"))
     vital = [check for check in failed if check.gives == "attention"]
     if vital:
-        raise Unsupported(_sentence(anatomy, vital[0], "use a family from the list in the docs (page Models)"))
+        raise Unsupported(_sentence(anatomy, vital[0], WHERE))
     return checks
 
 
@@ -77,7 +80,7 @@ def _gather(anatomy: Anatomy) -> _Evidence:
     finally:
         for module in training:
             module.training = True
-    padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in ("left", "right")}
+    padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
     return _Evidence(anatomy, batch, plain, seen, padded)
 
 
@@ -106,7 +109,7 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
         Check("attention is never negative", "attention", _worst(blocks, _negative_error), 0.0),
         Check("attention rows sum to one", "rows", _worst(blocks, _row_error), limit),
         *(
-            Check(f"{side} padding changes nothing", "attention", _apart(_unpadded(padded), found.seen.output), 3 * limit)
+            Check(f"{side} padding changes nothing", PADDING[side], _apart(_unpadded(padded), found.seen.output), 3 * limit)
             for side, padded in found.padded.items()
         ),
     ]

@@ -63,7 +63,10 @@ LABELS: dict[str, Label] = {
 # Which method or map is shown first when several are there: the one that sees most of the block.
 MIXING_ORDER = ("attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
 SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
-_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+# Controls, soft hyphen, marks and overrides of direction, zero-width space and joiner, byte-order mark, surrogates.
+_INVISIBLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
 
 
 def label(name: str) -> Label:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import unicodedata
 from collections import Counter
@@ -56,7 +57,7 @@ def _sample(ds: xarray.Dataset) -> str:
 def _limit(values: np.ndarray) -> float:
     """The share at the deep end of the scale: the largest, rounded up to a tenth."""
     largest = float(np.nanmax(values, initial=0.1, where=np.isfinite(values)))
-    return min(np.ceil(largest * 10 - 1e-9) / 10, 1.0)
+    return min(math.ceil(largest * 10 - 1e-6) / 10, 1.0)
 
 
 # The grid
@@ -65,7 +66,7 @@ def _limit(values: np.ndarray) -> float:
 def _bands(ds: xarray.Dataset, values: np.ndarray, limit: float, width: int, color: bool) -> Iterator[Text]:
     layers = [str(layer) for layer in ds["layer"].values]
     gutter = max(len("layer"), *map(len, layers))
-    means = mean(values, axis=1)
+    means, cells = mean(values, axis=1).tolist(), values.tolist()
     room = max(width - gutter - 8, 4)  # after "layer  mean  "
     for place, band in enumerate(_split(_columns(ds, min(room - 1, LONGEST_TOKEN)), room)):
         yield from [Text()] if place else []
@@ -73,7 +74,7 @@ def _bands(ds: xarray.Dataset, values: np.ndarray, limit: float, width: int, col
         for row in reversed(range(len(layers))):
             line = Text(f"{layers[row]:>{gutter}}  {_number(means[row]):>4}  ")
             for target, column in band:
-                line.append(*_cell(values[row, target], column.width, limit, color))
+                line.append(*_cell(cells[row][target], column.width, limit, color))
             yield line
 
 
@@ -107,7 +108,7 @@ def _head(columns: list[Column], gutter: int, color: bool) -> Text:
 
 def _cell(value: float, width: int, limit: float, color: bool) -> tuple[str, Style]:
     number = _number(value).rjust(width)
-    if not color or not np.isfinite(value):
+    if not color or not math.isfinite(value):
         return number, Style()
     beneath = amount(value / limit, _theme())
     return number, Style(bgcolor=beneath, color=ink_on(beneath))
@@ -125,7 +126,7 @@ def _legend(limit: float, color: bool) -> Text:
 
 def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator[Text]:
     """Each token's three main sources at the last layer, in as many columns as fit."""
-    rows = ds[name].transpose("layer", "target", "source").values[-1]
+    rows = np.nan_to_num(ds[name].transpose("layer", "target", "source").values[-1])
     shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)
     if name == "contribution":
         yield from _wrapped(contribution_finding(ds), width, Style(bold=color))
@@ -133,8 +134,9 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
     heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {label(name).title}:"
     yield from _wrapped(heading, width, Style(dim=color))
     tokens = _told_apart([_short(legible(str(token)), LONGEST_TOKEN) for token in ds["source_token"].values])
-    special = ds["source_is_special"].values
-    entries = [_entry(target, shares[target], tokens, special, color) for target in range(len(tokens))][:MOST_TOKENS]
+    special = [bool(one) for one in ds["source_is_special"].values]
+    listed = range(min(len(tokens), MOST_TOKENS))
+    entries = [_entry(target, shares[target].tolist(), tokens, special, color) for target in listed]
     column = max(entry.cell_len for entry in entries) + 3
     across = max((width + 3) // column, 1)
     down = -(-len(entries) // across)
@@ -148,14 +150,16 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
         yield Text(f"and {len(tokens) - MOST_TOKENS} more tokens: the page shows them", style=Style(dim=color))
 
 
-def _entry(target: int, shares: np.ndarray, tokens: list[str], special: np.ndarray, color: bool) -> Text:
+def _entry(target: int, shares: list[float], tokens: list[str], special: list[bool], color: bool) -> Text:
     line = Text().append(_closed(tokens[target]), _token_style(special[target], color))
     line.append(" ← " if color else " <- ", Style(dim=color))
-    main = [int(source) for source in np.argsort(-shares, kind="stable")[:3] if shares[source] > 0]
+    main = [int(source) for source in np.argsort(shares, kind="stable")[::-1][:3] if shares[source] > 0]
     for place, source in enumerate(main):
         line.append(", " if place else "")
-        itself = source == target
-        line.append("itself" if itself else _closed(tokens[source]), _token_style(special[source] and not itself, color))
+        if source == target:
+            line.append("itself")
+        else:
+            line.append(_closed(tokens[source]), _token_style(special[source], color))
         line.append(f" {_number(shares[source])}", Style(bold=color))
     return line
 
@@ -170,7 +174,7 @@ def _told_apart(tokens: list[str]) -> list[str]:
 
 
 def _number(share: float) -> str:
-    return f"{100 * share:.0f}" if np.isfinite(share) else "-"
+    return f"{100 * share:.0f}" if math.isfinite(share) else "-"
 
 
 def _short(token: str, longest: int) -> str:

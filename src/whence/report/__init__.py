@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, label, legible
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, measure_color
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, Theme, measure_color
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import xarray
 
 HERE = Path(__file__).parent
@@ -106,7 +108,7 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
     ]
 
 
-def _rank(order: tuple[str, ...]):
+def _rank(order: tuple[str, ...]) -> Callable[[str], int]:
     return lambda name: order.index(name) if name in order else len(order)
 
 
@@ -170,7 +172,7 @@ def _hash(text: str) -> str:
 
 @cache
 def _style() -> str:
-    def variables(theme):
+    def variables(theme: Theme) -> str:
         return "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items())
 
     themes = f":root{{{variables('light')}}}\n:root[data-theme=dark]{{{variables('dark')}}}\n"

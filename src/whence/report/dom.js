@@ -39,16 +39,21 @@ export function select(parent, key, label, options, value, change) {
   held_one.whole.hidden = options.length < 2;
 }
 
-const ruler = document.createElement("canvas").getContext("2d");
+const ruler = document.createElement("canvas").getContext("2d"), widths = new Map();
 export function textWidth(text, size, family = MONO) {
-  ruler.font = `${size}px ${family}`;
-  return ruler.measureText(text).width;
+  const key = `${size} ${family} ${text}`;
+  if (!widths.has(key)) {
+    ruler.font = `${size}px ${family}`;
+    widths.set(key, ruler.measureText(text).width);
+  }
+  return widths.get(key);
 }
 
+const segmenter = new Intl.Segmenter();
 // The text, cut between characters as people see them so that it fits.
 export function fitted(text, room, size, family = MONO) {
   if (textWidth(text, size, family) <= room) return text;
-  const characters = [...new Intl.Segmenter().segment(text.slice(0, 200))].map((found) => found.segment);
+  const characters = [...segmenter.segment(text.slice(0, 60))].map((found) => found.segment);
   while (characters.length > 1 && textWidth(`${characters.join("")}…`, size, family) > room) characters.pop();
   return `${characters.join("")}…`;
 }

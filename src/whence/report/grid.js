@@ -5,13 +5,14 @@ import { inkOn } from "./scale.js";
 
 export const LONG = 60; // more columns than this are drawn without labels, with a closer look below
 export const NARROW = 13; // so are columns narrower than this, in pixels
-const MOST_CELLS = 2500; // more cells than this become one image on screen
+const MOST_CELLS = 1500; // more cells than this become one image on screen
 const LABEL = 12, SMALL = 11, LONGEST = 96; // font sizes, longest label in pixels
 
 // Draws the grid into the container and keeps it there: the whole, and a closer look when columns are too many.
 //
 // spec: rows, columns: [{ text, special }] · value(row, column) · scale · format · describe(row, column)
 //       selected: { row, column } · select({ row, column }) · name · corner · labels: "top" or "bottom"
+//       values: the array behind value(), where the same array is drawn again and again
 //       tall, wide: largest cell · side: { title, text(row) } · marked: a column to point at
 export function grid(container, spec, palette) {
   const parts = once(container, () => {
@@ -33,7 +34,9 @@ export function grid(container, spec, palette) {
 // The grid as it is drawn, for leaving the page: every cell its own rectangle.
 export function drawing(container, spec, palette) {
   const room = Math.max(container.clientWidth, 240);
-  return draw({ ...spec, selected: null }, palette, room, { compact: isCompact(spec, room), cells: 60_000 }).picture;
+  const { picture } = draw({ ...spec, selected: null }, palette, room, { compact: isCompact(spec, room), cells: 60_000 });
+  picture.setAttribute("data-title", spec.heading ?? "");
+  return picture;
 }
 
 function isCompact(spec, room) {
@@ -102,22 +105,30 @@ function rectangles(spec, at, palette) {
       if (!Number.isFinite(value)) continue;
       const x = at.left + column * at.wide, y = at.top + row * at.tall;
       all.append(svg("rect", { x, y, width: at.wide, height: at.tall, fill: spec.scale.color(value) }));
-      if (roomy) words.append(svg("text", { x: x + at.wide / 2, y: y + at.tall / 2 + 4, fill: inkOn(spec.scale.rgb(value)), "fill-opacity": 0.85 }, spec.brief(value)));
+      if (roomy) words.append(svg("text", { x: x + at.wide / 2, y: y + at.tall / 2 + 4, fill: inkOn(spec.scale.rgb(value)) }, spec.brief(value)));
     }
   return svg("g", {}, all, words);
 }
 
-// One pixel per cell; what cannot be seen stays transparent.
 function image(spec, at) {
+  const known = pixelled.get(spec.values), key = `${spec.scale.color(0)} ${spec.scale.limit} ${at.firstRow} ${at.firstColumn} ${at.down} ${at.across}`;
+  const href = known?.key === key ? known.href : pixels(spec, at);
+  if (spec.values) pixelled.set(spec.values, { key, href });
+  return svg("image", { href, x: at.left, y: at.top, width: at.across * at.wide, height: at.down * at.tall, preserveAspectRatio: "none", "image-rendering": "pixelated" });
+}
+const pixelled = new WeakMap();
+
+// One pixel per cell; what cannot be seen stays transparent.
+function pixels(spec, at) {
   const canvas = h("canvas", { width: at.across, height: at.down });
-  const context = canvas.getContext("2d"), pixels = context.createImageData(at.across, at.down);
+  const context = canvas.getContext("2d"), block = context.createImageData(at.across, at.down);
   for (let place = 0, row = 0; row < at.down; row++)
     for (let column = 0; column < at.across; column++, place += 4) {
       const value = spec.value(row + at.firstRow, column + at.firstColumn);
-      if (Number.isFinite(value)) pixels.data.set([...spec.scale.rgb(value), 255], place);
+      if (Number.isFinite(value)) block.data.set([...spec.scale.rgb(value), 255], place);
     }
-  context.putImageData(pixels, 0, 0);
-  return svg("image", { href: canvas.toDataURL(), x: at.left, y: at.top, width: at.across * at.wide, height: at.down * at.tall, preserveAspectRatio: "none", "image-rendering": "pixelated" });
+  context.putImageData(block, 0, 0);
+  return canvas.toDataURL();
 }
 
 function rowLabels(spec, at, palette) {

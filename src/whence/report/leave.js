@@ -51,14 +51,14 @@ function compose(pictures, { title, subtitle }, palette) {
     top += small ? 16 : 21;
     parts.push(svg("text", { x: gap, y: top, "font-family": SANS, "font-size": small ? 12 : 16, "font-weight": small ? 400 : 600, fill: small ? palette.muted : palette.ink }, text));
   }
-  top += 16;
+  top += 28;
   let left = gap;
   for (const [place, picture] of pictures.entries()) {
     const inner = picture.cloneNode(true);
     inner.setAttribute("x", left);
     inner.setAttribute("y", top);
+    parts.push(inner, svg("text", { x: left, y: top - 4, "font-family": SANS, "font-size": 13, "font-weight": 600, fill: palette.ink }, picture.getAttribute("data-title") ?? ""));
     left += sizes[place][0] + gap;
-    parts.push(inner);
   }
   const height = top + Math.max(...sizes.map(([, high]) => high)) + gap;
   return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` },

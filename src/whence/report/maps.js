@@ -15,7 +15,7 @@ export function render(container, data, state, palette) {
   select(choices, "maps", "Map", all, key, (value) => state.set({ maps: value }));
   const names = TOGETHER.includes(key) ? TOGETHER.filter((name) => data.variables[name]) : [key];
   const values = names.map((name) => map(data, name, state.layer, state.head));
-  const end = limit(values.length > 1 ? values.flatMap((part) => [...part]) : values[0]);
+  const end = Math.max(...values.map(limit));
   say(finding(data, names[0], values[0], state), subtitle(data, names, state));
 
   const specs = names.map((name, place) => describe(data, state, palette, name, values[place], end));
@@ -49,7 +49,7 @@ function describe(data, state, palette, name, values, end) {
   const signed = data.variables[name].signed, format = isShare(name) ? percent : number;
   return {
     name: `${title(data, name)}, targets by sources`, labels: "top", square: true, wide: 34, tall: 34,
-    rows: labels, columns: labels, numbers: isShare(name),
+    heading: title(data, name), rows: labels, columns: labels, values, numbers: isShare(name),
     value: (row, column) => values[row * width + column],
     scale: scale(palette, end, signed), beyond: values.some((value) => Math.abs(value) > end),
     format, brief: (value) => (isShare(name) ? (value * 100).toFixed(0) : number(value)),
@@ -75,7 +75,7 @@ function finding(data, name, values, state) {
   const format = isShare(name) ? percent : number, shown = called(data, state.token);
   const where = data.variables[name].dims.includes("head") && state.head !== "mean" ? `In head ${state.head} of layer ${data.layers[state.layer]}` : `In layer ${data.layers[state.layer]}`;
   const whom = most === state.token ? "itself" : `“${called(data, most)}”`;
-  return `${where}, “${shown}” takes most from ${whom}: ${format(row[most])} ${title(data, name)}`;
+  return `${where}, “${shown}” takes most from ${whom}: ${format(row[most])} (${title(data, name)})`;
 }
 
 function subtitle(data, names, state) {

@@ -8,10 +8,13 @@ export function scale(palette, limit, signed) {
 
 // The end of the scale: the 99th percentile, rounded up to a number people say.
 export function limit(values) {
-  const sizes = Float32Array.from(values, Math.abs).filter(Number.isFinite).sort();
-  if (!sizes.length) return 1;
-  return nice(sizes[Math.min(sizes.length - 1, Math.ceil(sizes.length * 0.99))]) || 1;
+  if (!limits.has(values)) {
+    const sizes = Float32Array.from(values, Math.abs).filter(Number.isFinite).sort();
+    limits.set(values, nice(sizes[Math.min(sizes.length - 1, Math.ceil(sizes.length * 0.99))]) || 1);
+  }
+  return limits.get(values);
 }
+const limits = new WeakMap();
 
 export function nice(value) {
   if (!(value > 0)) return 0;

@@ -1,0 +1,5 @@
+"""python -m whence: the command line."""
+
+from whence.cli import main
+
+main()

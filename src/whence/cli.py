@@ -1,0 +1,185 @@
+"""The command line: each command is a thin call of one function. Errors are one sentence and exit code 2."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from cyclopts import App, CycloptsError, Parameter
+
+from whence.errors import BadInput, WhenceError
+
+if TYPE_CHECKING:
+    from whence.models.load import Model
+
+# what `explain` measures when the model gives what they need
+EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
+
+app = App(
+    name="whence",
+    help="Where the information in every hidden token of a transformer comes from, and how much of it is left.",
+    help_flags=["--help", "-h"],
+    version_flags=["--version"],
+    version=lambda: _version(),
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source:
+    """Which model, and how to load it."""
+
+    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
+    "A Hub id, a folder or a .gguf file; the built-in model when not given."
+    revision: str | None = None
+    "Branch, tag or commit on the Hub."
+    device: str = "auto"
+    "auto, cpu, cuda, mps."
+    dtype: str = "auto"
+    "auto (float32), float64, float32, bfloat16, float16."
+    trust_remote_code: Annotated[bool, Parameter(negative=())] = False
+    "Run model code that comes with the checkpoint."
+    allow_pickle: Annotated[bool, Parameter(negative=())] = False
+    "Read pickled checkpoints, which can run code when opened."
+
+    def load(self) -> "Model":
+        from whence.models.load import load, quiet
+
+        quiet(bars=sys.stderr.isatty())
+        return load(
+            self.model,
+            revision=self.revision,
+            device=self.device,
+            dtype=self.dtype,
+            trust_remote_code=self.trust_remote_code,
+            allow_pickle=self.allow_pickle,
+        )
+
+
+@app.command
+def explain(
+    text: str,
+    pair: str | None = None,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("whence.html"),
+    truncate: Annotated[bool, Parameter(negative=())] = False,
+    source: Source = Source(),  # noqa: B008  (frozen)
+) -> None:
+    """Show where the information in a text went: a picture in the terminal and a page that opens offline.
+
+    Parameters
+    ----------
+    text
+        The text; - reads it from standard input.
+    pair
+        A second text that the model reads together with the first.
+    out
+        Where to write the page.
+    truncate
+        Cut off what is longer than the model takes.
+    """
+    from rich.console import Console
+
+    from whence.measure import measure
+    from whence.measures.registry import given_by
+    from whence.plot.terminal import picture
+    from whence.report import report
+    from whence.text import sentence
+
+    given = sentence(_text(text) if pair is None else (_text(text), pair))
+    _check_folder(out)
+    model = source.load()
+    dataset = measure(model, given, given_by(model.gives, EXPLAINED), truncate=truncate)
+    console = Console(highlight=False)
+    console.print(picture(dataset, console.width, console.color_system is not None))
+    console.print(f"\n{_path(report(dataset, out))}", soft_wrap=True)
+
+
+@app.command
+def verify(model: str | None = None, *, source: Source = Source()) -> None:  # noqa: B008
+    """Check that a model is read right: the parts sum to the whole, rows to one, logits unchanged, every layer seen.
+
+    Parameters
+    ----------
+    model
+        A Hub id, a folder or a .gguf file; the built-in model when not given.
+    """
+    from dataclasses import replace
+
+    loaded = (source if model is None else replace(source, model=model)).load()
+    rows = [
+        (check.name, f"{check.error:.1e}", f"{check.limit:.0e}", "yes" if check.passed else "NO", check.gives)
+        for check in loaded.checks
+    ]
+    anatomy = loaded.anatomy
+    print(f"{loaded.id}: family {anatomy.family}, {anatomy.layers} layers, {anatomy.heads} heads, width {anatomy.width}")
+    _table(("check", "error", "limit", "passed", "makes possible"), rows, right=(1, 2))
+    print(f"It gives: {', '.join(sorted(loaded.gives))}.")
+
+
+@app.command
+def measures() -> None:
+    """List what can be measured, with axes, units and papers."""
+    from whence.tables import measures
+
+    table = measures()
+    columns = ["measure", "variable", "dims", "unit", "needs", "papers"]
+    _table(tuple(columns), [tuple(row) for row in table[columns].to_numpy().tolist()])
+
+
+def main() -> None:
+    """The entry point: an error that is the user's to fix becomes one sentence and exit code 2."""
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except (WhenceError, CycloptsError) as error:
+        if debug:
+            raise
+        _refuse(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `whence measures | head`
+        sys.stderr.close()
+
+
+def _refuse(message: str) -> NoReturn:
+    print(f"whence: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _text(given: str) -> str:
+    from whence.text import decode
+
+    return decode(sys.stdin.buffer.read(), "Standard input") if given == "-" else given
+
+
+def _check_folder(out: Path) -> None:
+    """Before the work, not after it."""
+    if not out.parent.is_dir():
+        raise BadInput(f"The page cannot be written: there is no folder {str(out.parent)!r}.")
+    if out.is_dir():
+        raise BadInput(f"The page cannot be written: {str(out)!r} is a folder; name a file in it.")
+
+
+def _path(path: Path) -> str:
+    return f"The page: {path}"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("whence")

@@ -1,0 +1,48 @@
+"""What of the attention matters: effective and null attention, rank and nullity, per head (Brunner et al. 2020)."""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from whence.measures.spaces import at_least_single, basis, project, readable, support
+from whence.models.trace import Block
+
+
+def effective(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h t s"]:
+    """The part of the attention that reaches the head's output; zero at padding (Brunner et al. 2020, section 3.2).
+
+    A_eff = A U U^T, U an orthonormal basis of the column space of T = V W_O. Under a causal or local mask row i is
+    projected on the rows of T that i sees, so no weight falls on the future. A_eff T = A T; rows need not sum to one.
+    """
+    return project(at_least_single(block.attention), readable(block), support(block, mask), tolerance)
+
+
+def null(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h t s"]:
+    """The part of the attention without any effect on the head's output: A - A_eff, with (A - A_eff) T = 0."""
+    return at_least_single(block.attention) * support(block, mask) - effective(block, mask, tolerance)
+
+
+def rank(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
+    """Numerical rank of T = V W_O over all real tokens; in a decoder, what the last token sees.
+
+    Singular values at or below tolerance (eps * max(s, d_v)) times the largest count as zero.
+    """
+    columns = basis(readable(block), mask[:, None], tolerance)
+    ranks = columns.square().sum(dim=(-1, -2)).round().int()
+    return ranks.repeat_interleave(block.attention.shape[1] // ranks.shape[1], dim=1)
+
+
+def nullity(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
+    """Dimension of the attention without effect: s - rank(T), at least s - d_v."""
+    return mask.sum(dim=-1, keepdim=True).int() - rank(block, mask, tolerance)
+
+
+def nullity_with_sums(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
+    """Dimension of the changes without effect that keep the row sums too: s - rank([T, 1]), at least s - d_v - 1."""
+    columns = basis(readable(block), mask[:, None], tolerance)
+    ones = mask[:, None, :, None].to(columns.dtype)
+    outside = (ones - columns @ (columns.mT @ ones)).square().sum(dim=(-1, -2))
+    limit = smallest_share(columns) if tolerance is None else tolerance
+    apart = outside > limit**2 * mask.sum(dim=-1, keepdim=True)
+    return nullity(block, mask, tolerance) - apart.int().repeat_interleave(
+        block.attention.shape[1] // apart.shape[1], dim=1
+    )

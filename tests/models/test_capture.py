@@ -1,0 +1,164 @@
+"""One pass, every family: the parts sum to the whole, nothing changes, everything is put back."""
+
+import weakref
+
+import pytest
+import torch
+from einops import einsum
+
+from tests.families import CONFIGS, batch, build
+from whence.models.capture import trace, walk
+from whence.models.locate import locate
+
+LENGTHS = [9, 5, 7]
+
+
+def close(found, expected, limit=1e-5):
+    error = ((found - expected).abs().max() / expected.abs().max()).item()
+    assert error <= limit, f"{error:.2g} apart, {limit:.0e} allowed"
+
+
+@pytest.fixture(params=CONFIGS)
+def anatomy(request):
+    return locate(build(request.param))
+
+
+def test_parts_sum_to_the_whole(anatomy):
+    """Independent of Block's own arithmetic: the norms and feed-forward are called as the model's modules."""
+    seen = trace(anatomy, batch([9]), logits=True)
+    assert len(seen.blocks) == anatomy.layers
+    for block in seen.blocks:
+        projection = block.parts.projection
+        total = torch.zeros_like(block.output)
+        for head in range(anatomy.heads):
+            values = block.values[:, head]
+            for source in range(9):
+                weight = block.attention[:, head, :, source, None]
+                total += weight * (values[:, source, None] @ projection.weight[head])
+        close(total if projection.bias is None else total + projection.bias, block.projected)
+        close(block.rebuilt, block.output)
+    close(anatomy.finish(seen.blocks[-1].output), seen.output)
+    close(anatomy.head(seen.output), seen.logits)
+
+
+def test_logits_are_those_of_the_model_left_alone(anatomy):
+    tokens = batch([9])
+    with torch.no_grad():
+        plain = anatomy.model(input_ids=tokens.ids, attention_mask=tokens.mask.long())[0]
+    close(trace(anatomy, tokens, logits=True).logits, plain)
+
+
+def test_layers_chain(anatomy):
+    """Each block reads what the one before wrote; the first reads layer 0."""
+    seen = trace(anatomy, batch([9]))
+    outputs = [seen.embedding, *(block.output for block in seen.blocks)]
+    for block, before in zip(seen.blocks, outputs, strict=False):
+        assert torch.equal(block.input, before)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_and_batching_change_nothing(anatomy, side):
+    together = trace(anatomy, batch(LENGTHS, side))
+    mask = together.batch.mask
+    for row, length in enumerate(LENGTHS):
+        ids = together.batch.ids[row][mask[row]][None]
+        alone = trace(anatomy, type(together.batch)(ids, torch.ones(1, length, dtype=torch.bool)))
+        close(together.output[row][mask[row]], alone.output[0])
+        for padded, single in zip(together.blocks, alone.blocks, strict=True):
+            weights = padded.attention[row][:, mask[row]][..., mask[row]]
+            close(weights, single.attention[0])
+            close(padded.output[row][mask[row]], single.output[0])
+
+
+def test_the_model_comes_back_as_it_was(anatomy):
+    model = anatomy.model
+    model.train()
+    next(iter(model.children())).eval()
+    before = fingerprint(model)
+    trace(anatomy, batch([5]))
+    assert fingerprint(model) == before
+
+
+def test_the_model_comes_back_after_an_exception(anatomy):
+    before = fingerprint(anatomy.model)
+
+    def fail(block):
+        raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        walk(anatomy, batch([5]), fail)
+    assert fingerprint(anatomy.model) == before
+    assert len(trace(anatomy, batch([5])).blocks) == anatomy.layers
+
+
+def fingerprint(model):
+    """Everything a pass could have left behind: flags, hooks, attention implementation, dtype, weights."""
+    hooks = [
+        (name, len(part._forward_hooks), len(part._forward_pre_hooks), len(part._backward_hooks))
+        for name, part in model.named_modules()
+    ]
+    implementations = [part.config._attn_implementation for part in model.modules() if hasattr(part, "config")]
+    weights = sum(parameter.double().abs().sum().item() for parameter in model.parameters())
+    gradients = [parameter.requires_grad for parameter in model.parameters()]
+    return [part.training for part in model.modules()], hooks, implementations, model.dtype, weights, gradients
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", ["bert", "llama", "gpt2"])
+def test_any_attention_implementation_of_the_users(name, implementation):
+    model = build(name)
+    model.set_attn_implementation(implementation)
+    seen = trace(locate(model), batch([9]))
+    assert model.config._attn_implementation == implementation
+    close(seen.blocks[0].attention.sum(dim=-1), torch.ones(1, 4, 9))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_any_gradient_mode(mode):
+    anatomy = locate(build("llama"))
+    with mode():
+        assert not trace(anatomy, batch([5])).output.requires_grad
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.bfloat16, 6e-2), (torch.float16, 1e-2), (torch.float64, 1e-5)])
+def test_any_dtype(anatomy, dtype, limit):
+    anatomy = locate(anatomy.model.to(dtype))
+    for block in trace(anatomy, batch([9])).blocks:
+        assert block.output.dtype == dtype
+        close(block.rebuilt, block.output, limit)
+
+
+def test_one_layers_attention_is_alive_at_a_time():
+    anatomy = locate(build("bert"))
+    seen = []
+
+    def visit(block):
+        assert all(reference() is None for reference in seen), "an earlier layer's attention is still in memory"
+        seen.append(weakref.ref(block.attention))
+
+    walk(anatomy, batch([9]), visit)
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "xlnet", "opt-350m"])
+def test_edited_attention_is_what_the_model_goes_on_with(name):
+    anatomy = locate(build(name))
+    uniform = torch.full((1, 4, 9, 9), 1 / 9)
+    edited = trace(anatomy, batch([9]), logits=False)
+    changed = walk(anatomy, batch([9]), lambda block: block, edit=lambda layer, _: uniform if layer == 2 else None)
+    assert torch.equal(changed.blocks[0].output, edited.blocks[0].output)
+    assert torch.equal(changed.blocks[1].attention, uniform)
+    block = changed.blocks[1]
+    heads = einsum(uniform, block.values, "b h t s, b h s d -> b h t d")
+    total = einsum(heads, block.parts.projection.weight, "b h t d, h d m -> b t m")
+    bias = block.parts.projection.bias
+    close(block.projected, total if bias is None else total + bias)
+    close(block.rebuilt, block.output)
+    assert (changed.output - edited.output).abs().max() > 1e-3
+
+
+def test_an_edit_that_changes_nothing_changes_nothing():
+    anatomy = locate(build("xlnet"))
+    plain = trace(anatomy, batch([9]))
+    same = walk(anatomy, batch([9]), lambda block: block, edit=lambda layer, weights: weights)
+    close(same.output, plain.output)

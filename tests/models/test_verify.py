@@ -1,0 +1,127 @@
+"""Every silent failure we know of is caught by a check."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.models.bert import modeling_bert
+
+from tests.families import CONFIGS, GROUPED, SMALL, build, scatter
+from whence.errors import Unsupported, VerificationFailed
+from whence.models.capture import SEAM, trace
+from whence.models.families import Around
+from whence.models.locate import locate, probe
+from whence.models.verify import capabilities, verify
+
+EVERYTHING = {"attention", "rows", "values", "norms", "head", "left padding"}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_family_passes_every_check(name):
+    checks = verify(locate(build(name)))
+    assert capabilities(checks) == EVERYTHING
+    assert all(check.error <= check.limit for check in checks)
+
+
+def test_a_model_without_a_head_gives_all_but_the_head():
+    model = scatter(AutoModel.from_config(AutoConfig.for_model("bert", **SMALL))).eval()
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"head"}
+
+
+def test_a_family_outside_the_table_gives_what_passed():
+    model = scatter(AutoModelForCausalLM.from_config(AutoConfig.for_model("cohere", **GROUPED, pad_token_id=0))).eval()
+    assert capabilities(verify(locate(model))) == {"attention", "rows", "values", "left padding"}
+
+
+def test_attention_sinks_are_seen():
+    """gpt-oss lets a part of the attention go nowhere: its rows sum to less than one."""
+    settings = GROUPED | {"head_dim": 16, "num_local_experts": 4, "pad_token_id": 0}
+    model = scatter(AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt_oss", **settings))).eval()
+    checks = {check.name: check for check in verify(locate(model))}
+    assert checks["attention rows sum to one"].error > 0.01
+    assert "rows" not in capabilities(tuple(checks.values()))
+
+
+def test_attention_without_weights_is_refused(monkeypatch):
+    """What SDPA does: the output comes, the weights do not."""
+    eager = modeling_bert.eager_attention_forward
+    monkeypatch.setattr(modeling_bert, "eager_attention_forward", lambda *a, **k: (eager(*a, **k)[0], None))
+    with pytest.raises(Unsupported, match="no attention weights"):
+        locate(build("bert"))
+
+
+@pytest.mark.parametrize("kind", ["bloom", "mpt", "mamba"])
+def test_an_ignored_attention_implementation_is_refused_by_name(kind):
+    config = AutoConfig.for_model(kind, vocab_size=97, hidden_size=64, d_model=64, n_layers=2, n_layer=2, n_heads=4)
+    with pytest.raises(Unsupported, match=f"family '{kind}'"):
+        locate(AutoModelForCausalLM.from_config(config).eval())
+
+
+def test_a_layer_that_ignores_the_setting_is_seen():
+    """One block keeps a configuration of its own, so it goes on with SDPA unwatched."""
+    model = build("bert")
+    attention = model.bert.encoder.layer[1].attention.self
+    attention.config = AutoConfig.for_model("bert", **SMALL, attn_implementation="sdpa")
+    with pytest.raises(VerificationFailed, match="every layer was seen"):
+        verify(locate(model))
+
+
+def test_a_causal_mask_that_vanished_is_seen(monkeypatch):
+    """Without a registered mask function transformers makes no mask, and a decoder sees the future."""
+    anatomy = locate(build("llama"))
+    monkeypatch.delitem(ALL_MASK_ATTENTION_FUNCTIONS._global_mapping, SEAM)
+    with pytest.raises(VerificationFailed, match="logits are what the model gives"):
+        verify(anatomy)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "modernbert"])
+def test_states_past_the_final_norm_are_not_taken_for_the_last_block(name):
+    """transformers' hidden_states[-1] has the final norm in it; ours is the block's own output."""
+    model = build(name)
+    anatomy = locate(model)
+    seen = trace(anatomy, probe(model))
+    with torch.no_grad():
+        theirs = model(input_ids=probe(model).ids, output_hidden_states=True).hidden_states[-1]
+    assert not torch.allclose(seen.blocks[-1].output, theirs, atol=1e-3)
+    assert torch.allclose(seen.output, theirs, atol=1e-4)
+    with pytest.raises(VerificationFailed, match="final norm"):
+        verify(replace(anatomy, row=replace(anatomy.row, final_norm=None)))
+
+
+def test_a_norm_in_the_wrong_place_is_seen():
+    anatomy = locate(build("llama"))
+    swapped = replace(anatomy.row, attention=Around(before="input_layernorm", inside="post_attention_layernorm"))
+    with pytest.raises(VerificationFailed, match="block outputs are the sum of their parts"):
+        verify(replace(anatomy, row=swapped))
+
+
+def test_positions_shifted_by_left_padding_are_seen():
+    anatomy = locate(build("roberta"))
+    with pytest.raises(VerificationFailed, match="left padding"):
+        verify(replace(anatomy, row=replace(anatomy.row, computes_positions=False)))
+
+
+def test_broken_weights_are_seen():
+    """NaN compares false with everything, so a careless check would let it pass."""
+    model = build("bert")
+    with torch.no_grad():
+        model.bert.encoder.layer[1].output.dense.weight[0, 0] = float("nan")
+    with pytest.raises(VerificationFailed):
+        verify(locate(model))
+
+
+def test_an_encoder_decoder_is_refused():
+    config = AutoConfig.for_model("t5", vocab_size=97, d_model=64, d_kv=16, d_ff=80, num_layers=2, num_heads=4)
+    with pytest.raises(Unsupported, match="T5EncoderModel"):
+        locate(AutoModel.from_config(config).eval())
+
+
+def test_the_sentence_names_family_version_and_check():
+    import transformers
+
+    anatomy = locate(build("gpt2"))
+    with pytest.raises(VerificationFailed) as caught:
+        verify(replace(anatomy, row=replace(anatomy.row, final_norm=None)))
+    assert "'gpt2'" in str(caught.value) and transformers.__version__ in str(caught.value)

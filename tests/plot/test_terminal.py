@@ -1,0 +1,148 @@
+"""The terminal picture: right numbers, never wider than the window, whatever the tokens."""
+
+import io
+
+import numpy as np
+import pytest
+import xarray
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from whence.plot import finding, label, legible
+from whence.plot.palette import amount, ink_on, measure_color, signed
+from whence.plot.terminal import picture
+
+TOKENS = ["[CLS]", "the", "old", "cat", "sat", "##s", "[SEP]"]
+
+
+def sentence(tokens: list[str], layers: int = 3, maps: tuple[str, ...] = ("mixing", "contribution")) -> xarray.Dataset:
+    numbers, size = np.random.default_rng(0), len(tokens)
+    share = numbers.random((layers, size, size))
+    share /= share.sum(axis=-1, keepdims=True)
+    per_head = numbers.random((layers, 2, size, size))
+    variables = {
+        "mixing": (("method", "layer", "target"), numbers.random((2, layers, size))),
+        "contribution": (("layer", "target", "source"), share),
+        "attention": (("layer", "head", "target", "source"), per_head / per_head.sum(axis=-1, keepdims=True)),
+    }
+    special = np.array([token.startswith("[") for token in tokens])
+    names = np.array(tokens, dtype=object)
+    coords = {"layer": np.arange(1, layers + 1), "method": ["attn_w", "attnresln_n"]}
+    for side in ("target", "source"):
+        coords |= {f"{side}_token": (side, names), f"{side}_word": (side, names), f"{side}_is_special": (side, special)}
+    return xarray.Dataset({name: variables[name] for name in maps}, coords)
+
+
+def test_plain_numbers_are_the_mixing_ratios_with_the_last_layer_on_top():
+    ds = sentence(TOKENS)
+    lines = str(picture(ds, 120, color=False)).splitlines()
+    head = next(place for place, line in enumerate(lines) if line.split() == ["layer", "mean", *TOKENS])
+    expected = ds["mixing"].loc[{"method": "attnresln_n"}].values
+    for row, layer in enumerate((3, 2, 1)):
+        numbers = [int(number) for number in lines[head + 1 + row].split()]
+        assert numbers[0] == layer
+        assert numbers[1] == round(100 * expected[layer - 1].mean())
+        assert numbers[2:] == [round(100 * share) for share in expected[layer - 1]]
+
+
+def test_columns_are_aligned_under_their_tokens():
+    lines = str(picture(sentence(TOKENS), 120, color=False)).splitlines()
+    head = next(place for place, line in enumerate(lines) if line.startswith("layer"))
+    assert len({len(line) for line in lines[head : head + 4]}) == 1
+
+
+def test_main_sources_are_sorted_shares_of_the_last_layer():
+    ds = sentence(TOKENS)
+    text = str(picture(ds, 60, color=False))
+    row = ds["contribution"].values[-1][3]
+    main = [("itself" if source == 3 else TOKENS[source], round(100 * row[source])) for source in np.argsort(-row)[:3]]
+    assert "cat <- " + ", ".join(f"{token} {share}" for token, share in main) in text
+
+
+def test_without_mixing_the_attention_paid_to_others_is_shown_and_named():
+    ds = sentence(TOKENS, maps=("attention",))
+    text = str(picture(ds, 120, color=False))
+    own = np.diagonal(ds["attention"].values, axis1=-2, axis2=-1).mean(axis=1)
+    assert "attention paid to other tokens" in text
+    assert f"{100 * (1 - own[2]).mean():.0f}" in next(line for line in text.splitlines() if line.startswith("    3"))
+
+
+def test_plain_text_is_ascii_apart_from_tokens():
+    assert str(picture(sentence(TOKENS), 70, color=False)).isascii()
+
+
+def test_color_has_backgrounds_and_plain_has_none():
+    ds = sentence(TOKENS)
+    assert any("on #" in str(span.style) for span in picture(ds, 80, color=True).spans)
+    assert not any(str(span.style) not in ("", "none") for span in picture(ds, 80, color=False).spans)
+
+
+def test_special_tokens_are_dim_italics():
+    text = picture(sentence(TOKENS), 80, color=True)
+    place = text.plain.index("[CLS]")
+    styles = [str(span.style) for span in text.spans if span.start <= place < span.end]
+    assert any("italic" in style and "dim" in style for style in styles)
+
+
+def test_equal_tokens_are_told_apart_by_place():
+    text = str(picture(sentence(["the", "cat", "the"]), 80, color=False))
+    assert "the(0) <-" in text
+    assert "the(2) <-" in text
+    assert "cat <-" in text
+
+
+def test_missing_values_are_dashes():
+    ds = sentence(TOKENS)
+    ds["mixing"].values[:, 2, 0] = np.nan
+    lines = str(picture(ds, 120, color=False)).splitlines()
+    assert next(line for line in lines if line.startswith("    3")).split()[2] == "-"
+
+
+tokens = st.lists(
+    st.one_of(st.sampled_from(["日本語", "שלום", "\u200b", "\ud83d", "a" * 90, "", "[SEP]"]), st.text(max_size=12)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(tokens=tokens, width=st.integers(1, 130), color=st.booleans(), layers=st.integers(1, 3))
+def test_no_line_is_wider_than_the_window(tokens, width, color, layers):
+    text = picture(sentence(tokens, layers), width, color)
+    assert max(cell_len(line) for line in text.plain.split("\n")) <= width
+
+
+def test_a_console_of_that_width_adds_no_line():
+    text, out = picture(sentence(TOKENS * 3), 50, color=True), io.StringIO()
+    Console(width=50, force_terminal=True, color_system="256", file=out).print(text)
+    assert out.getvalue().count("\n") == text.plain.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("token", "shown"),
+    [("", "∅"), ("  ", "␣␣"), ("\u200b", "⟨200B⟩"), ("\ud83d", "⟨D83D⟩"), ("\u202ea", "⟨202E⟩a"), ("##s", "##s")],
+)
+def test_invisible_characters_are_written_out(token, shown):
+    assert legible(token) == shown
+
+
+def test_the_finding_can_be_checked():
+    ds = sentence(TOKENS)
+    own = np.diagonal(ds["contribution"].values[-1]).mean()
+    assert finding(ds) == f"After layer 3, a token is still {100 * own:.0f} % itself on average"
+    by_layer = ds["mixing"].values[1].mean(axis=1)
+    assert finding(ds.drop_vars("contribution")).startswith(f"Layer {by_layer.argmax() + 1} mixes most: ")
+
+
+def test_rolled_out_maps_are_named_after_their_map():
+    assert label("rollout_attn_w").title == "weights: attention, rolled out"
+    assert measure_color("rollout_attn_w", "light") == measure_color("attn_w", "light")
+
+
+def test_scales_start_at_paper_and_end_deep():
+    assert amount(0.0, "light") == "#ffffff" == signed(0.0, "light")
+    assert amount(0.0, "dark") == "#13161c" == signed(0.0, "dark")
+    assert ink_on(amount(1.0, "light")) == "#ffffff"
+    assert ink_on(amount(1.0, "dark")) == "#000000"
