@@ -61,7 +61,8 @@ CONFIGS: dict[str, tuple[str, dict]] = {
 EXTRA = ("ernie4_5", "eurobert", "exaone4", "glm", "helium", "hunyuan_v1_dense", "ministral", "olmo3", "seed_oss")
 CONFIGS |= {name: (name, GROUPED | {"head_dim": 16, "pad_token_id": 0}) for name in EXTRA}
 CONFIGS |= {"ernie": ("ernie", SMALL), "data2vec-text": ("data2vec-text", SMALL | PAD)}
-MASKED = {"ernie", "data2vec-text", "eurobert", "bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
+MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
+MASKED |= {"ernie", "data2vec-text", "eurobert"}
 
 
 def batch(lengths: list[int], side: str = "right", seed: int = 0, vocabulary: int = 90) -> Batch:
@@ -93,7 +94,7 @@ def scatter(model: PreTrainedModel) -> PreTrainedModel:
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
-                nn.init.normal_(parameter, std=1.6 / parameter.shape[-1] ** 0.5)
+                nn.init.normal_(parameter, std=1.6 / max(parameter.shape) ** 0.5)
             else:
                 parameter.add_(0.3 * torch.randn_like(parameter))
     return model

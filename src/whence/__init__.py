@@ -20,7 +20,7 @@ _VERBS = {
     "verify": "whence.tables",
 }
 
-__all__ = ["cite", "load", "measure", "measures", "report", "verify"]  # noqa: F822  (found by __getattr__)
+__all__ = ["cite", "load", "measure", "measures", "report", "verify"]
 
 
 class _Package(ModuleType):

@@ -1,6 +1,7 @@
 """The command line: each command is a thin call of one function. Errors are one sentence and exit code 2."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -11,6 +12,8 @@ from whence.errors import BadInput, WhenceError
 
 if TYPE_CHECKING:
     from whence.models.load import Model
+
+STANDARD_INPUT = "-"
 
 # what `explain` measures when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
@@ -58,7 +61,7 @@ class Source:
 
 @app.command
 def explain(
-    text: str,
+    text: str | None = None,
     pair: str | None = None,
     *,
     out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("whence.html"),
@@ -70,7 +73,7 @@ def explain(
     Parameters
     ----------
     text
-        The text; - reads it from standard input.
+        The text; without one, or with -, it is read from standard input.
     pair
         A second text that the model reads together with the first.
     out
@@ -112,7 +115,8 @@ def verify(model: str | None = None, *, source: Source = Source()) -> None:  # n
         for check in loaded.checks
     ]
     anatomy = loaded.anatomy
-    print(f"{loaded.id}: family {anatomy.family}, {anatomy.layers} layers, {anatomy.heads} heads, width {anatomy.width}")
+    size = f"{anatomy.layers} layers, {anatomy.heads} heads, width {anatomy.width}"
+    print(f"{loaded.id}: family {anatomy.family}, {size}")
     _table(("check", "error", "limit", "passed", "makes possible"), rows, right=(1, 2))
     print(f"It gives: {', '.join(sorted(loaded.gives))}.")
 
@@ -131,7 +135,7 @@ def main() -> None:
     """The entry point: an error that is the user's to fix becomes one sentence and exit code 2."""
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
+    arguments = [argument for argument in arguments if argument not in ("--debug", STANDARD_INPUT)]
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except (WhenceError, CycloptsError) as error:
@@ -149,10 +153,14 @@ def _refuse(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def _text(given: str) -> str:
+def _text(given: str | None) -> str:
     from whence.text import decode
 
-    return decode(sys.stdin.buffer.read(), "Standard input") if given == "-" else given
+    if given is not None:
+        return given
+    if sys.stdin.isatty():
+        raise BadInput('No text was given; for example: whence explain "Paris is the capital of [MASK]."')
+    return decode(sys.stdin.buffer.read(), "Standard input")
 
 
 def _check_folder(out: Path) -> None:
@@ -167,7 +175,7 @@ def _path(path: Path) -> str:
     return f"The page: {path}"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:
     from rich.console import Console
     from rich.table import Table
 

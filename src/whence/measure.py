@@ -115,7 +115,9 @@ def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: list[int]) -
     return found
 
 
-def _provenance(model: Model, rows: Mapping[str, Measure], text: Sentence, options: Mapping[str, Any]) -> dict[str, Any]:
+def _provenance(
+    model: Model, rows: Mapping[str, Measure], text: Sentence, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Where every number came from, in types that every file format keeps."""
     return {
         "model": model.id,

@@ -3,7 +3,8 @@
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from whence.measures.spaces import at_least_single, basis, project, readable, support
+from whence.measures.spaces import at_least_single, basis, limits, readable
+from whence.measures.supports import project, support
 from whence.models.trace import Block
 
 

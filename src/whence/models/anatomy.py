@@ -118,7 +118,8 @@ class Anatomy:
 
     def _norm(self, root: nn.Module, path: str) -> Norm | None:
         assert self.row is not None
-        return read_norm(_at(root, path), self.row.norm_offset, like=next(self.owner.parameters()).new_empty(self.width))
+        like = next(self.owner.parameters()).new_empty(self.width)
+        return read_norm(_at(root, path), self.row.norm_offset, like)
 
     @property
     def config(self) -> Any:

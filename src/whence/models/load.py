@@ -45,7 +45,7 @@ class Model:
 
 
 def load(
-    model: str | Path | PreTrainedModel | None = None,
+    model: object = None,
     tokenizer: Any = None,
     *,
     revision: str | None = None,

@@ -57,7 +57,9 @@ class _Witness:
     causal: bool = True
     _waiting: Tensor | None = None
 
-    def attended(self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor) -> None:
+    def attended(
+        self, module: nn.Module, weights: Tensor | None, values: Tensor, mask: Tensor | None, heads: Tensor
+    ) -> None:
         if weights is None:
             raise Unsupported(f"{type(module).__name__} hands out no attention weights, so there is nothing to read.")
         self.attention.append(module)
@@ -82,8 +84,6 @@ def _located(
 ) -> Anatomy:
     parents = {child: parent for parent in model.modules() for child in parent.children()}
     blocks = [_block(module, parents) for module in attention]
-    if None in blocks:
-        raise Unsupported(f"{type(model).__name__} keeps its attention outside a stack of blocks, which whence needs.")
     owner = parents[parents[blocks[0]]]
     stack = _stack(owner, parents)
     config = stack.config
@@ -101,13 +101,14 @@ def _located(
     )
 
 
-def _block(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Module | None:
+def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Module:
     """The nearest ancestor that is an element of a ModuleList."""
+    module = attention
     while module in parents:
         if isinstance(parents[module], nn.ModuleList):
             return module
         module = parents[module]
-    return None
+    raise Unsupported(f"{type(attention).__name__} is not inside a list of blocks, which whence needs; {WHERE}.")
 
 
 def _stack(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> PreTrainedModel:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from einops import rearrange
 from jaxtyping import Float
@@ -92,7 +93,7 @@ class Parts:
     residual_scale: float
 
 
-def read_affine(module: nn.Module) -> Affine:
+def read_affine(module: Any) -> Affine:
     """The weights of a Linear or a Conv1D (GPT-2 keeps them transposed)."""
     weight = module.weight if isinstance(module, Conv1D) else module.weight.T
     return Affine(weight.detach(), None if module.bias is None else module.bias.detach())

@@ -108,14 +108,13 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
         Check("logits are what the model gives unwatched", "attention", _apart(found.seen.logits, found.plain), limit),
         Check("attention is never negative", "attention", _worst(blocks, _negative_error), 0.0),
         Check("attention rows sum to one", "rows", _worst(blocks, _row_error), limit),
-        *(
-            Check(f"{side} padding changes nothing", PADDING[side], _apart(_unpadded(padded), found.seen.output), 3 * limit)
-            for side, padded in found.padded.items()
-        ),
+        *(_padding_check(side, found, 3 * limit) for side in PADDING),
     ]
-    if all(block.projected is not None for block in blocks) and anatomy.projection(anatomy.blocks[0]) is not None:
+    lost = sum(anatomy.projection(block) is None for block in anatomy.blocks)
+    checks.append(Check("every output projection was found", "values", float(lost), 0.0))
+    if lost == 0:
         checks.append(Check("heads sum to the projection", "values", _worst(blocks, _projection_error(anatomy)), limit))
-    if anatomy.row is None:
+    if anatomy.row is None or lost:
         return tuple(checks)
     finished = anatomy.finish(blocks[-1].output)
     checks += [
@@ -125,6 +124,12 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     if anatomy.head is not None:
         checks.append(Check("the head gives the logits", "head", _apart(anatomy.head(finished), found.plain), limit))
     return tuple(checks)
+
+
+def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
+    padded = found.padded[side]
+    states = padded.output[padded.batch.mask.to(padded.output.device)][None]
+    return Check(f"{side} padding changes nothing", PADDING[side], _apart(states, found.seen.output), limit)
 
 
 def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:
@@ -171,12 +176,9 @@ def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
     return error
 
 
-def _unpadded(padded: Trace[Block]) -> Tensor:
-    return padded.output[padded.batch.mask.to(padded.output.device)][None]
-
-
 def _sentence(anatomy: Anatomy, check: Check, advice: str) -> str:
     return (
-        f"{type(anatomy.model).__name__} (family {anatomy.family!r}, transformers {transformers.__version__}) failed the"
-        f" check '{check.name}': error {check.error:.2g}, allowed {check.limit:.2g}; nothing was measured, {advice}."
+        f"{type(anatomy.model).__name__} (family {anatomy.family!r}, transformers {transformers.__version__}) failed"
+        f" the check '{check.name}' (error {check.error:.2g}, allowed {check.limit:.2g}), so nothing was measured;"
+        f" {advice}."
     )

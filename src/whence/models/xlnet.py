@@ -18,13 +18,13 @@ Attended = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor |
 Projected = Callable[[nn.Module, tuple, Tensor], None]
 
 
-def listen(block: nn.Module, attended: Attended, projected: Projected) -> RemovableHandle:
+def listen(block: Any, attended: Attended, projected: Projected) -> RemovableHandle:
     """Reports every attention of the block: weights, values, what may be attended to, head outputs; then their sum.
 
     When `attended` gives other weights, the block goes on with those.
     """
 
-    def hook(attention: nn.Module, args: tuple, kwargs: dict[str, Any], output: tuple) -> tuple | None:
+    def hook(attention: Any, args: tuple, kwargs: dict[str, Any], output: tuple) -> tuple | None:
         states, forbidden = args[0], args[2]
         weights = rearrange(output[2], "t s b h -> b h t s")
         values = einsum(states, attention.v, "s b m, m h d -> b h s d")
@@ -42,5 +42,5 @@ def listen(block: nn.Module, attended: Attended, projected: Projected) -> Remova
     return block.rel_attn.register_forward_hook(hook, with_kwargs=True)
 
 
-def projection(block: nn.Module) -> Projection:
+def projection(block: Any) -> Projection:
     return Projection(rearrange(block.rel_attn.o.detach(), "m h d -> h d m"), None)

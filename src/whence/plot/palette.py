@@ -3,6 +3,7 @@
 from typing import Literal
 
 Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, Theme] = ("light", "dark")
 
 # Page furniture. `paper` is also the zero of both scales, so that nothing is drawn where nothing came from.
 FURNITURE: dict[Theme, dict[str, str]] = {
@@ -59,7 +60,7 @@ _OKABE_ITO: dict[str, str | tuple[str, str]] = {
 }
 MEASURES: dict[Theme, dict[str, str]] = {
     theme: {name: color if isinstance(color, str) else color[place] for name, color in _OKABE_ITO.items()}
-    for place, theme in enumerate(("light", "dark"))
+    for place, theme in enumerate(THEMES)
 }
 
 

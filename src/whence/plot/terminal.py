@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LONGEST_TOKEN = 16  # cells; a longer token is cut, the page shows it whole
 MOST_TOKENS = 40  # rows of the list of main sources
+DIM, BOLD = Style(dim=True), Style(bold=True)
 LEFT_TO_RIGHT = "\u200e"  # ends a right-to-left token, so that terminals with bidi do not swap columns
 
 
@@ -35,17 +36,18 @@ class Column(NamedTuple):
 
 def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     """The sentence layer by layer, no line wider than `width` cells; `str()` of it is plain text."""
-    lines = [*_wrapped(mixing_finding(ds), width, Style(bold=color))]
+    lines = [*_wrapped(mixing_finding(ds), width, BOLD)]
     if "mixing" in ds or "attention" in ds:
         title, values = mixed(ds)
-        lines += _wrapped(f"Per cent: {title}; {_sample(ds)}.", width, Style(dim=color))
+        lines += _wrapped(f"Per cent: {title}; {_sample(ds)}.", width, DIM)
         limit = _limit(values)
-        lines += [Text(), *_bands(ds, values, limit, width, color)]
-        lines += [Text(), _legend(limit, color)] if color else []
+        lines += [Text(), *_bands(ds, values, limit, width)]
+        lines += [Text(), _legend(limit)] if color else []
     name = next((name for name in SOURCE_ORDER if name in ds), None)
     if name:
         lines += [Text(), *_sources(ds, name, width, color)]
-    return Text("\n", no_wrap=True, overflow="ignore", end="\n").join(_cut(line, width) for line in lines)
+    drawn = Text("\n", no_wrap=True, overflow="ignore").join(_cut(line, width) for line in lines)
+    return drawn if color else Text(drawn.plain, no_wrap=True, overflow="ignore")
 
 
 def _sample(ds: xarray.Dataset) -> str:
@@ -63,18 +65,18 @@ def _limit(values: np.ndarray) -> float:
 # The grid
 
 
-def _bands(ds: xarray.Dataset, values: np.ndarray, limit: float, width: int, color: bool) -> Iterator[Text]:
+def _bands(ds: xarray.Dataset, values: np.ndarray, limit: float, width: int) -> Iterator[Text]:
     layers = [str(layer) for layer in ds["layer"].values]
     gutter = max(len("layer"), *map(len, layers))
     means, cells = mean(values, axis=1).tolist(), values.tolist()
     room = max(width - gutter - 8, 4)  # after "layer  mean  "
     for place, band in enumerate(_split(_columns(ds, min(room - 1, LONGEST_TOKEN)), room)):
         yield from [Text()] if place else []
-        yield _head([column for _, column in band], gutter, color)
+        yield _head([column for _, column in band], gutter)
         for row in reversed(range(len(layers))):
             line = Text(f"{layers[row]:>{gutter}}  {_number(means[row]):>4}  ")
             for target, column in band:
-                line.append(*_cell(cells[row][target], column.width, limit, color))
+                line.append(*_cell(cells[row][target], column.width, limit))
             yield line
 
 
@@ -98,27 +100,27 @@ def _split(columns: list[Column], room: int) -> Iterator[list[tuple[int, Column]
         yield [(place, columns[place]) for place in range(first, last)]
 
 
-def _head(columns: list[Column], gutter: int, color: bool) -> Text:
-    line = Text().append(f"{'layer':>{gutter}}  mean  ", Style(dim=color))
+def _head(columns: list[Column], gutter: int) -> Text:
+    line = Text().append(f"{'layer':>{gutter}}  mean  ", DIM)
     for column in columns:
         padding = " " * (column.width - cell_len(column.token))
-        line.append(padding + _closed(column.token), _token_style(column.special, color))
+        line.append(padding + _closed(column.token), _token_style(column.special))
     return line
 
 
-def _cell(value: float, width: int, limit: float, color: bool) -> tuple[str, Style]:
+def _cell(value: float, width: int, limit: float) -> tuple[str, Style]:
     number = _number(value).rjust(width)
-    if not color or not math.isfinite(value):
+    if not math.isfinite(value):
         return number, Style()
     beneath = amount(value / limit, _theme())
     return number, Style(bgcolor=beneath, color=ink_on(beneath))
 
 
-def _legend(limit: float, color: bool) -> Text:
-    line = Text().append("0 % ", Style(dim=color))
+def _legend(limit: float) -> Text:
+    line = Text().append("0 % ", DIM)
     for step in range(16):
         line.append(" ", Style(bgcolor=amount(step / 15, _theme())))
-    return line.append(f" {percent(limit)}", Style(dim=color))
+    return line.append(f" {percent(limit)}", DIM)
 
 
 # Where each token came from
@@ -129,10 +131,10 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
     rows = np.nan_to_num(ds[name].transpose("layer", "target", "source").values[-1])
     shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-30)
     if name == "contribution":
-        yield from _wrapped(contribution_finding(ds), width, Style(bold=color))
+        yield from _wrapped(contribution_finding(ds), width, BOLD)
     since = "after" if name in ("contribution", "jacobian") or name.startswith("rollout") else "in"
     heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {label(name).title}:"
-    yield from _wrapped(heading, width, Style(dim=color))
+    yield from _wrapped(heading, width, DIM)
     tokens = _told_apart([_short(legible(str(token)), LONGEST_TOKEN) for token in ds["source_token"].values])
     special = [bool(one) for one in ds["source_is_special"].values]
     listed = range(min(len(tokens), MOST_TOKENS))
@@ -147,20 +149,20 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
         line.rstrip()
         yield line
     if len(tokens) > MOST_TOKENS:
-        yield Text(f"and {len(tokens) - MOST_TOKENS} more tokens: the page shows them", style=Style(dim=color))
+        yield Text(f"and {len(tokens) - MOST_TOKENS} more tokens: the page shows them", style=DIM)
 
 
 def _entry(target: int, shares: list[float], tokens: list[str], special: list[bool], color: bool) -> Text:
-    line = Text().append(_closed(tokens[target]), _token_style(special[target], color))
-    line.append(" ← " if color else " <- ", Style(dim=color))
+    line = Text().append(_closed(tokens[target]), _token_style(special[target]))
+    line.append(" ← " if color else " <- ", DIM)
     main = [int(source) for source in np.argsort(shares, kind="stable")[::-1][:3] if shares[source] > 0]
     for place, source in enumerate(main):
         line.append(", " if place else "")
         if source == target:
             line.append("itself")
         else:
-            line.append(_closed(tokens[source]), _token_style(special[source], color))
-        line.append(f" {_number(shares[source])}", Style(bold=color))
+            line.append(_closed(tokens[source]), _token_style(special[source]))
+        line.append(f" {_number(shares[source])}", BOLD)
     return line
 
 
@@ -186,8 +188,8 @@ def _closed(token: str) -> str:
     return token + LEFT_TO_RIGHT if directions & {"R", "AL"} else token
 
 
-def _token_style(special: bool, color: bool) -> Style:
-    return Style(dim=True, italic=True) if special and color else Style()
+def _token_style(special: bool) -> Style:
+    return Style(dim=True, italic=True) if special else Style()
 
 
 def _theme() -> Theme:

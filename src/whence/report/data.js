@@ -60,6 +60,23 @@ export function sinceInput(name) {
   return ["contribution", "jacobian", "gradient"].includes(name) || name.startsWith("rollout_");
 }
 
+// Are the rows shares, adding up to one in the last layer? Norms need not; what is accumulated from shares does.
+export function addsUp(data, name) {
+  const values = map(data, name, data.layers.length - 1), width = data.tokens.length;
+  for (let target = 0; target < width; target++) {
+    let sum = 0;
+    for (let source = 0; source < width; source++) sum += values[target * width + source] || 0;
+    if (Math.abs(sum - 1) > 0.01) return false;
+  }
+  return true;
+}
+
+// Weights say where a token looks, not what it is made of: the words differ.
+export function wording(name) {
+  if (["attention", "effective", "null", "attn_w", "attnres_w"].includes(name)) return { verb: "attends", to: "to", rows: "attend to" };
+  return { verb: sinceInput(name) ? "comes" : "takes", to: "from", rows: sinceInput(name) ? "come from" : "take from" };
+}
+
 export function title(data, name) {
   return data.labels[name]?.title ?? name;
 }

@@ -1,6 +1,6 @@
 // The top of the page: what was found, on which model, and the sentence, shaded by where the selected token came from.
 
-import { called, shares, sinceInput, title } from "./data.js";
+import { called, shares, sinceInput, title, wording } from "./data.js";
 import { h, hush, once, tell } from "./dom.js";
 import { inkOn, limit, percent, scale } from "./scale.js";
 import { sources } from "./whence.js";
@@ -18,10 +18,15 @@ export function render(container, data, state, palette) {
     chip.style.color = there ? inkOn(shade.rgb(value)) : "";
     chip.setAttribute("aria-pressed", String(place === token));
     chip.tabIndex = place === token ? 0 : -1;
-    chip.onpointermove = (event) => tell(event, `${called(data, place)} (${place})${there ? `: ${percent(value)} of ${called(data, token)}` : ""}`);
+    chip.onpointermove = (event) => tell(event, `${called(data, place)} (${place})${there ? `: ${percent(value)}` : ""}`);
   }
-  const span = sinceInput(name ?? "") ? "from the input to" : "in";
-  parts.key.textContent = !name ? "" : `Shade: where “${called(data, token)}” came from, ${span} layer ${data.layers[layer]} (${title(data, name)}). Choose another token by clicking or with the arrow keys.`;
+  parts.key.textContent = !name ? "" : `Shade: ${shading(data, name, token)} layer ${data.layers[layer]} (${title(data, name)}). Choose another token by clicking or with the arrow keys.`;
+}
+
+function shading(data, name, token) {
+  const shown = `“${called(data, token)}”`;
+  if (wording(name).verb === "attends") return `what ${shown} attends to in`;
+  return `where ${shown} came from, ${sinceInput(name) ? "from the input to" : "in"}`;
 }
 
 function build(container, data, state) {

@@ -1,6 +1,6 @@
 // Heads overview: every head of every layer as a small map; a click opens it in Maps.
 
-import { called, fresh, title } from "./data.js";
+import { called, fresh, title, wording } from "./data.js";
 import { SANS, announce, h, hush, once, select, tell } from "./dom.js";
 import { figure } from "./figure.js";
 import { limit, number, percent, scale } from "./scale.js";
@@ -26,7 +26,7 @@ export function render(container, data, state, palette) {
     parts.summary = paint(parts.canvas, data, name, side, palette);
     parts.drawn = drawn;
   }
-  say(parts.summary.finding, `${data.labels[name]?.meaning ?? ""} ${data.layers.length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile take from its columns.`);
+  say(parts.summary.finding, `${data.labels[name]?.meaning ?? ""} ${data.layers.length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile ${wording(name).rows} its columns.`);
   interact(parts, data, state, name, side);
   held.pictures = () => [parts.canvas];
   held.table = () => table(data, name);
@@ -71,7 +71,7 @@ function paint(canvas, data, name, side, palette) {
       favourites.set(top, (favourites.get(top) ?? 0) + 1);
     }
   lettering(context, data, side, palette);
-  return { finding: finding(data, favourites), range: `${signed ? `−${show(name, end)} (orange) to ` : "0 to "}${show(name, end)}${signed ? " (blue)" : ""}` };
+  return { finding: finding(data, name, favourites), range: `${signed ? `−${show(name, end)} (orange) to ` : "0 to "}${show(name, end)}${signed ? " (blue)" : ""}` };
 }
 
 function show(name, value) {
@@ -106,9 +106,10 @@ function sample(data, name) {
   return parts;
 }
 
-function finding(data, favourites) {
+function finding(data, name, favourites) {
   const [[token, times]] = [...favourites].sort((one, other) => other[1] - one[1]);
-  return `“${called(data, token)}” is the most used source in ${times} of ${data.layers.length * data.heads} heads`;
+  const most = wording(name).verb === "attends" ? `receives most ${title(data, name)}` : "is the largest source";
+  return `“${called(data, token)}” ${most} in ${times} of ${data.layers.length * data.heads} heads`;
 }
 
 function interact({ frame, mark }, data, state, name, side) {

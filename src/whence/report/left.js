@@ -1,6 +1,6 @@
 // What is left: of each token at each layer, how much is its own and how much came from the others.
 
-import { called, map, mean, mixing, sinceInput, title } from "./data.js";
+import { addsUp, called, map, mean, mixing, sinceInput, title } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { drawing, grid } from "./grid.js";
@@ -53,7 +53,7 @@ export function height(depth) {
 }
 
 function quantities(data) {
-  const own = data.maps.filter((name) => name === "contribution" || name.startsWith("rollout_")).map((name) => [name, `own share: ${title(data, name)}`]);
+  const own = data.maps.filter((name) => name === "contribution" || (name.startsWith("rollout_") && addsUp(data, name))).map((name) => [name, `own share: ${title(data, name)}`]);
   const mixed = data.variables.mixing ? data.methods.map((method) => [`mixing ${method}`, `from others: ${title(data, method)}`]) : [];
   const all = [...own, ...mixed];
   return all.length ? all : [["attention", "attention paid to others"]];

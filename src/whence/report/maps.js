@@ -1,6 +1,6 @@
 // Maps: who takes how much from whom, target by source, in one layer and one head or all.
 
-import { called, map, title } from "./data.js";
+import { addsUp, called, map, title, wording } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { LONG, NARROW, drawing, grid, gutter } from "./grid.js";
@@ -46,13 +46,13 @@ function sets(data) {
 
 function describe(data, state, palette, name, values, end) {
   const width = data.tokens.length, labels = data.tokens.map((token) => ({ text: token.shown, special: token.special }));
-  const signed = data.variables[name].signed, format = isShare(name) ? percent : number;
+  const signed = data.variables[name].signed, share = isShare(data, name), format = share ? percent : number;
   return {
     name: `${title(data, name)}, targets by sources`, labels: "top", square: true, wide: 34, tall: 34,
-    heading: title(data, name), rows: labels, columns: labels, values, numbers: isShare(name),
+    heading: title(data, name), rows: labels, columns: labels, values, numbers: share,
     value: (row, column) => values[row * width + column],
     scale: scale(palette, end, signed), beyond: values.some((value) => Math.abs(value) > end),
-    format, brief: (value) => (isShare(name) ? (value * 100).toFixed(0) : number(value)),
+    format, brief: (value) => (share ? (value * 100).toFixed(0) : number(value)),
     describe: (row, column) => {
       const value = values[row * width + column];
       const words = Number.isNaN(value) ? "comes later: cannot be seen" : `${format(value)} ${title(data, name)}`;
@@ -63,8 +63,8 @@ function describe(data, state, palette, name, values, end) {
   };
 }
 
-function isShare(name) {
-  return [...TOGETHER, "attn_w", "attnres_w", "contribution"].includes(name) || name.startsWith("rollout_");
+function isShare(data, name) {
+  return TOGETHER.includes(name) || addsUp(data, name);
 }
 
 function finding(data, name, values, state) {
@@ -72,10 +72,11 @@ function finding(data, name, values, state) {
   let most = -1;
   for (let source = 0; source < width; source++) if (Number.isFinite(row[source]) && !(row[source] <= row[most])) most = source;
   if (most < 0) return `Layer ${data.layers[state.layer]}`;
-  const format = isShare(name) ? percent : number, shown = called(data, state.token);
+  const format = isShare(data, name) ? percent : number, shown = called(data, state.token);
   const where = data.variables[name].dims.includes("head") && state.head !== "mean" ? `In head ${state.head} of layer ${data.layers[state.layer]}` : `In layer ${data.layers[state.layer]}`;
+  const { verb, to } = wording(name);
   const whom = most === state.token ? "itself" : `“${called(data, most)}”`;
-  return `${where}, “${shown}” takes most from ${whom}: ${format(row[most])} (${title(data, name)})`;
+  return `${where}, “${shown}” ${verb} most ${to} ${whom}: ${format(row[most])} (${title(data, name)})`;
 }
 
 function subtitle(data, names, state) {
@@ -84,7 +85,7 @@ function subtitle(data, names, state) {
   const at = state.layer * data.heads + state.head, read = (name) => data.variables[name]?.values[at];
   const rank = perHead && state.head !== "mean" && data.variables.rank ? ` Rank ${read("rank")}${data.variables.nullity ? `, null space of dimension ${read("nullity")}` : ""}.` : "";
   const meaning = names.length > 1 ? "Attention is the sum of an effective part and a part that the values cancel." : data.labels[names[0]]?.meaning ?? "";
-  return `Rows take from columns. ${heads}${rank} ${meaning}`;
+  return `Rows ${wording(names[0]).rows} columns. ${heads}${rank} ${meaning}`;
 }
 
 function table(data, state, names, values) {

@@ -19,7 +19,7 @@ export function create(data, change) {
     change(state);
   };
   addEventListener("hashchange", () => {
-    Object.assign(state, read(data));
+    Object.assign(state, start(data), read(data));
     change(state);
   });
   return state;

@@ -1,6 +1,6 @@
 // Whence: the sources of one token, layer after layer.
 
-import { called, shares, sinceInput, title } from "./data.js";
+import { called, shares, sinceInput, title, wording } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { drawing, grid } from "./grid.js";
@@ -53,8 +53,9 @@ function options(data) {
 function finding(data, name, row, state) {
   const main = [...row.keys()].filter((source) => row[source] > 0).sort((one, other) => row[other] - row[one]).slice(0, 3);
   const format = data.variables[name].signed ? number : percent;
-  const parts = main.map((source) => `${format(row[source])} ${source === state.token ? "itself" : `“${called(data, source)}”`}`);
+  const { verb, to } = wording(name);
+  const parts = main.map((source) => `${format(row[source])} ${to} ${source === state.token ? "itself" : `“${called(data, source)}”`}`);
   const list = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("") || "nothing";
   const shown = called(data, state.token);
-  return `${sinceInput(name) ? "After" : "In"} layer ${data.layers[state.layer]}, “${shown}” is made of ${list}`;
+  return `${sinceInput(name) ? "After" : "In"} layer ${data.layers[state.layer]}, “${shown}” ${verb} ${list}`;
 }

@@ -1,0 +1,150 @@
+"""Rows of weights projected on what their target sees: the same for all, or under a mask each its own sources."""
+
+import torch
+from einops import einsum, rearrange, repeat
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from whence.measures.spaces import basis, first_sources, inverse_factor, limits, settled, trusted, unit_basis
+from whence.models.trace import Block
+
+# targets that share one factor: small enough that few sources tell them apart, large enough for few factors
+CHUNK = 16
+
+
+def support(block: Block, mask: Bool[Tensor, "b s"]) -> Bool[Tensor, "b #h t s"]:
+    """Which sources each target sees: real tokens the mask lets through; padding sees and is seen by nothing."""
+    real = mask[:, None, :, None] & mask[:, None, None, :]
+    return real if block.allowed is None else block.allowed & real
+
+
+def project(
+    weights: Float[Tensor, "b h t s"],
+    values: Float[Tensor, "b g s d"],
+    seen: Bool[Tensor, "b #h t s"],
+    tolerance: float | None = None,
+) -> Float[Tensor, "b h t s"]:
+    """Each row of weights projected on the column space of the values it sees, zero on what it does not see.
+
+    a -> a_S V_S V_S^+, S the sources seen. Singular values below tolerance (eps * max(|S|, d)) times the largest are zero.
+    """
+    targets, sources = seen.any(dim=-1), seen.any(dim=-2)
+    if bool((seen == targets[..., :, None] & sources[..., None, :]).all()):
+        return _project_alike(weights, basis(values, sources, tolerance), targets)
+    if seen.shape[1] > 1:
+        values = repeat(values, "b g s d -> b (g k) s d", k=weights.shape[1] // values.shape[1])
+    smallest = limits(tolerance, seen.sum(dim=-1), values).expand(-1, values.shape[1], -1)
+    rows = _project_rows(
+        rearrange(weights.double(), "b (g k) t s -> (b g) k t s", g=values.shape[1]),
+        rearrange(values.double(), "b g s d -> (b g) s d"),
+        rearrange(seen.expand(-1, values.shape[1], -1, -1), "b g t s -> (b g) t s"),
+        rearrange(smallest, "b g t -> (b g) t"),
+    )
+    return rearrange(rows, "(b g) k t s -> b (g k) t s", b=len(weights)).to(weights.dtype)
+
+
+def _project_alike(
+    weights: Float[Tensor, "b h t s"], columns: Float[Tensor, "b g s d"], targets: Bool[Tensor, "b #h t"]
+) -> Float[Tensor, "b h t s"]:
+    """All targets see the same sources: A U U^T."""
+    columns = columns.to(weights.dtype)
+    grouped = rearrange(weights, "b (g k) t s -> b g (k t) s", g=columns.shape[1])
+    out = rearrange((grouped @ columns) @ columns.mT, "b g (k t) s -> b (g k) t s", t=weights.shape[2])
+    return out if bool(targets.all()) else out * targets[..., None]
+
+
+def _project_rows(
+    weights: Float[Tensor, "n k t s"],
+    values: Float[Tensor, "n s d"],
+    seen: Bool[Tensor, "n t s"],
+    smallest: Float[Tensor, "n t"],
+) -> Float[Tensor, "n k t s"]:
+    """Every target sees sources of its own: few distinct values leave the weights as they are, many need a solve."""
+    which = _first_equal(values, seen.any(dim=1))
+    counts = torch.zeros_like(seen, dtype=values.dtype).scatter_add(2, _like(which, seen), seen.to(values.dtype))
+    out = _averaged(weights * seen[:, None], which, counts) * seen[:, None]
+    few = counts.count_nonzero(dim=-1) <= values.shape[-1]
+    sure = _independent(values, counts * few[..., None], smallest)
+    for chunk in (~few).any(dim=0).nonzero().flatten().split(CHUNK):
+        many = ~few[:, chunk]
+        solved, condition = _solved(weights[:, :, chunk], values, seen[:, chunk], many)
+        out[:, :, chunk] = torch.where(many[:, None, :, None], solved, out[:, :, chunk])
+        sure[:, chunk] = torch.where(many, trusted(condition, smallest[:, chunk]), sure[:, chunk])
+    for index, row in (~sure).nonzero().tolist():
+        sources = seen[index, row]
+        columns = settled(values[index, sources], smallest[index, row])
+        out[index, :, row, sources] = weights[index, :, row, sources] @ columns @ columns.T
+    return out
+
+
+def _first_equal(values: Float[Tensor, "n s d"], used: Bool[Tensor, "n s"]) -> Int[Tensor, "n s"]:
+    """For each source the first with the same value: in layer 1 of a model with rotary positions, the same token."""
+    which = torch.arange(values.shape[1], device=values.device).repeat(len(values), 1)
+    lengths = values.square().sum(dim=-1).masked_fill(~used, torch.nan).sort(dim=-1).values
+    for index in (lengths.diff(dim=-1) == 0).any(dim=-1).nonzero().flatten().tolist():
+        equal = values[index].unique(dim=0, return_inverse=True)[1]
+        which[index] = (equal[:, None] == equal[None, :]).int().argmax(dim=-1)
+    return which
+
+
+def _like(which: Int[Tensor, "n s"], rows: Tensor) -> Int[Tensor, "n *_ s"]:
+    return which.view(len(which), *(1,) * (rows.ndim - 2), -1).expand(rows.shape)
+
+
+def _averaged(
+    weights: Float[Tensor, "n k t s"], which: Int[Tensor, "n s"], counts: Float[Tensor, "n t s"]
+) -> Float[Tensor, "n k t s"]:
+    """Sources with one value share the mean of their weights: no output can tell them apart."""
+    if torch.equal(which, torch.arange(which.shape[1], device=which.device).expand_as(which)):
+        return weights
+    totals = torch.zeros_like(weights).scatter_add(3, _like(which, weights), weights)
+    return (totals / counts.clamp(min=1)[:, None]).gather(3, _like(which, weights))
+
+
+def _independent(
+    values: Float[Tensor, "n s d"], counts: Float[Tensor, "n t s"], smallest: Float[Tensor, "n t"]
+) -> Bool[Tensor, "n t"]:
+    """Whether the distinct values each target sees are independent. What holds of a union holds of its parts."""
+    union = counts.any(dim=1)
+    _, condition = unit_basis(values, union)
+    sure = trusted(condition * counts.amax(dim=(1, 2)).clamp(min=1).sqrt(), smallest.amax(dim=1))
+    sure &= union.sum(dim=-1) <= values.shape[-1]
+    rows = repeat(sure, "n -> n t", t=counts.shape[1]).clone()
+    half = (counts.shape[1] + 1) // 2
+    if half < counts.shape[1] and not bool(sure.all()):
+        parts = zip(counts[~sure].split(half, dim=1), smallest[~sure].split(half, dim=1), strict=True)
+        rows[~sure] = torch.cat([_independent(values[~sure], *part) for part in parts], dim=1)
+    return rows
+
+
+def _solved(
+    weights: Float[Tensor, "n k t s"], values: Float[Tensor, "n s d"], seen: Bool[Tensor, "n t s"], many: Bool[Tensor, "n t"]
+) -> tuple[Float[Tensor, "n k t s"], Float[Tensor, "n t"]]:
+    """a V_S G_S^-1 V_S^T, and the same once more for what rounding left.
+
+    G_S = G + Z^T Z: G of the sources all targets see, factored once, Z the few that tell them apart (Woodbury):
+    G_S^-1 = M^T (1 - Z^T (1 + Z Z^T)^-1 Z) M for G^-1 = M^T M and Z in the coordinates M gives.
+    """
+    shared = (seen | ~many[..., None]).all(dim=1)
+    own = (seen & many[..., None]).any(dim=1) & ~shared
+    order = first_sources(own, int(own.sum(dim=-1).max()))
+    gram = (values * shared[..., None]).mT @ values
+    factor, condition = inverse_factor(gram)
+    apart = values.gather(1, order[..., None].expand(-1, -1, values.shape[-1])) @ factor.mT
+    picked = seen.gather(2, _like_rows(order, seen)) & own.gather(1, order)[:, None]
+    masked = einsum(apart, picked.to(values.dtype), "n m d, n t m -> n t m d")
+    small = masked @ masked.mT
+    small.diagonal(dim1=-2, dim2=-1).add_(1)
+    inner, _ = inverse_factor(small)
+    found = torch.zeros_like(weights)
+    for _ in range(2):
+        left = einsum((weights - found) * seen[:, None], values, factor, "n k t s, n s d, n e d -> n k t e")
+        inside = einsum(left, masked, inner, "n k t e, n t m e, n t l m -> n k t l")
+        left = left - einsum(inside, inner, masked, "n k t l, n t l m, n t m e -> n k t e")
+        found = found + einsum(left, factor, values, "n k t e, n e d, n s d -> n k t s") * seen[:, None]
+    lengths = einsum(seen.to(values.dtype), values.square().sum(dim=-1), "n t s, n s -> n t")
+    return found, condition[:, None] * (lengths / torch.linalg.matrix_norm(gram)[:, None]).sqrt()
+
+
+def _like_rows(order: Int[Tensor, "n m"], rows: Tensor) -> Int[Tensor, "n t m"]:
+    return repeat(order, "n m -> n t m", t=rows.shape[1])

@@ -1,0 +1,132 @@
+"""The vector each source token gives each target token in a block, without ever holding all of them at once."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import torch
+from einops import rearrange
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from whence.models.parts import Parts
+from whence.models.trace import Block
+
+# entries of the largest tensor alive at a time: 8 MB in float32, so that it stays in the cache
+BUDGET = 2**21
+HALF = (torch.float16, torch.bfloat16)
+Some = TypeVar("Some")
+
+
+def anatomy_of(block: Block) -> Parts:
+    assert block.parts is not None, "the family's anatomy is unknown"
+    return block.parts
+
+
+def single(found: Some) -> Some:
+    """The same with every half-precision tensor in float32; a block in float32 or float64 as it is."""
+    if isinstance(found, Tensor):
+        return found.float() if found.dtype in HALF else found
+    if not dataclasses.is_dataclass(found) or isinstance(found, type):
+        return found
+    before = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    after = {name: single(value) for name, value in before.items()}
+    changed = any(after[name] is not before[name] for name in before)
+    return dataclasses.replace(found, **after) if changed else found
+
+
+def total(block: Block) -> Float[Tensor, "b t m"]:
+    """What all sources gave, sum_j sum_h A^h_ij f_h(x_j): the projection's output as captured, without its bias."""
+    assert block.projected is not None
+    bias = anatomy_of(block).projection.bias
+    return block.projected if bias is None else block.projected - bias
+
+
+def own(block: Block) -> Float[Tensor, "b t m"]:
+    """What each token gave itself, sum_h A^h_ii f_h(x_i): the values times the diagonal weights, projected once."""
+    diagonal = rearrange(block.attention.diagonal(dim1=-2, dim2=-1), "b h t -> b t h 1")
+    kept = rearrange(block.values, "b h t d -> b t h d") * diagonal
+    weight = rearrange(anatomy_of(block).projection.weight, "h d m -> (h d) m")
+    return rearrange(kept, "b t h d -> b t (h d)") @ weight
+
+
+def branched(block: Block, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b t m"]:
+    """Vectors of the attention as they join the residual: past the norm inside the branch and the residual scale."""
+    parts = anatomy_of(block)
+    inside = parts.attention_norms.inside
+    if inside is not None:
+        vectors = inside.linear(vectors) * inside.scale(block.projected)
+    return vectors if parts.residual_scale == 1 else vectors * parts.residual_scale
+
+
+def settled(block: Block, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b t m"]:
+    """Vectors past the norm after attention, with the scale of the real state, where there is such a norm."""
+    after = anatomy_of(block).attention_norms.after
+    return vectors if after is None else after.linear(vectors) * after.scale(block.before_norm)
+
+
+def arrival(block: Block) -> tuple[Float[Tensor, "h d m"], Float[Tensor, "b t 1"]]:
+    """The way from values to the state between attention and feed-forward: one linear map, one number per target.
+
+    settled(branched(sum_h A^h_ij f_h(x_j))) = scale_i * sum_h A^h_ij v^h_j W_h.
+    """
+    parts = anatomy_of(block)
+    weight, scale = parts.projection.weight, torch.full_like(block.input[..., :1], parts.residual_scale)
+    if parts.attention_norms.inside is not None:
+        weight = parts.attention_norms.inside.linear(weight)
+        scale = scale * parts.attention_norms.inside.scale(block.projected)
+    if parts.attention_norms.after is not None:
+        weight = parts.attention_norms.after.linear(weight)
+        scale = scale * parts.attention_norms.after.scale(block.before_norm)
+    return weight, scale
+
+
+def by_sequence(
+    block: Block, mask: Bool[Tensor, "b s"], measure: Callable[[Block], Float[Tensor, "t s"]]
+) -> Float[Tensor, "b t s"]:
+    """A map measured on each sequence alone, its padding left out, and zero where the padding was."""
+    maps = block.input.new_zeros(*mask.shape, mask.shape[1])
+    for row, real in enumerate(mask.to(block.input.device)):
+        keep = real.nonzero()[:, 0]
+        maps[row, keep[:, None], keep] = measure(_alone(block, row, keep))
+    return maps
+
+
+def _alone(block: Block, row: int, keep: Tensor) -> Block:
+    def states(found: Tensor | None) -> Any:
+        return None if found is None else found[row : row + 1, keep]
+
+    return dataclasses.replace(
+        block,
+        attention=block.attention[row : row + 1, :, keep][..., keep],
+        grouped_values=block.grouped_values[row : row + 1, :, keep],
+        mask=None,
+        input=states(block.input),
+        projected=states(block.projected),
+        output=states(block.output),
+    )
+
+
+def pairs(
+    block: Block, weights: Sequence[Float[Tensor, "h d _"]], budget: int = BUDGET
+) -> Iterator[tuple[slice, slice, list[Float[Tensor, "s t _"]]]]:
+    """Of a block with one sequence: targets, sources, and sum_h A^h_ij v^h_j W_h of each pair for every W given.
+
+    In chunks of at most `budget` entries; targets that see none of the sources (the past in a decoder) are left out.
+    """
+    attention, values = block.attention[0], block.values[0]
+    rows = max(1, budget // max(weight.shape[-1] for weight in weights))
+    for sources in chunks(attention.shape[-1], max(1, rows // attention.shape[-2])):
+        seeing = attention[..., sources].any(dim=-1).any(dim=0).nonzero()
+        if not len(seeing):
+            continue
+        given = [rearrange(values[:, sources] @ weight, "h s w -> s h w") for weight in weights]
+        for chunk in chunks(int(seeing.max() + 1 - seeing.min()), rows):
+            targets = slice(chunk.start + int(seeing.min()), chunk.stop + int(seeing.min()))
+            seen = rearrange(attention[:, targets, sources], "h t s -> s t h").contiguous()
+            yield targets, sources, [seen @ vectors for vectors in given]
+
+
+def chunks(length: int, size: int) -> Iterator[slice]:
+    """Slices of `size` that cover `length`; the last may be shorter."""
+    return (slice(start, min(start + size, length)) for start in range(0, length, size))

@@ -1,0 +1,114 @@
+"""The command line as a person meets it: pictures, one-sentence errors, exit codes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from whence import cli
+
+TEXT = "Paris is the capital of [MASK]."
+
+
+def run(*arguments, input=None, **environment):
+    """A process of its own: exit code, standard output, standard error."""
+    return subprocess.run(
+        [sys.executable, "-m", "whence", *arguments],
+        input=input,
+        capture_output=True,
+        env=os.environ | {"COLUMNS": "80"} | environment,
+        check=False,
+    )
+
+
+@pytest.fixture
+def called(monkeypatch, capsys, builtin):
+    """The same, inside this process, with the built-in model loaded once."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["whence", *arguments])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = stop.code or 0
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return call
+
+
+def test_explain_shows_a_picture_and_writes_a_page(tmp_path):
+    found = run("explain", TEXT, "--out", str(tmp_path / "page.html"))
+    output = found.stdout.decode()
+    assert found.returncode == 0, found.stderr
+    assert "capital" in output and "[MASK]" in output and "layer" in output
+    assert all(len(line) <= 80 for line in output.splitlines() if "page.html" not in line)
+    assert "\x1b[" not in output  # not a terminal: no colours
+    page = (tmp_path / "page.html").read_text()
+    assert "<html" in page and "http-equiv" in page and str(tmp_path / "page.html") in output
+
+
+def test_explain_reads_standard_input(tmp_path):
+    found = run("explain", "-", "--out", str(tmp_path / "p.html"), input="Zoë sat.".encode())
+    assert found.returncode == 0 and "zoe" in found.stdout.decode()
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    piped = run("explain", "-", "--out", str(tmp_path / "p.html"), input=b"caf\xe9")
+    assert piped.returncode == 2 and b"not UTF-8" in piped.stderr
+    typed = run("explain", os.fsdecode(b"caf\xe9"), "--out", str(tmp_path / "p.html"))
+    assert typed.returncode == 2 and b"not UTF-8" in typed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("explain", ""), "The text is empty"),
+        (("explain", "word " * 700), "at most 512"),
+        (("explain", "a", "--model", "nobody/nothing"), "nobody/nothing"),
+        (("explain", "a", "--model", "./missing"), "no folder"),
+        (("explain", "a", "--out", "missing/page.html"), "no folder 'missing'"),
+        (("explain", "a", "--dtype", "int8"), "no dtype 'int8'"),
+        (("explain", "a", "--bogus"), "--bogus"),
+        (("verify", "nobody/nothing"), "nobody/nothing"),
+        (("bogus",), "bogus"),
+    ],
+)
+def test_bad_input_gets_one_sentence_and_exit_code_2(called, arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = called(*arguments)
+    assert code == 2 and says in err
+    assert err.startswith("whence: ") and err.count("\n") == 1
+    assert not out and not list(tmp_path.iterdir())
+
+
+def test_truncate(called, tmp_path):
+    code, _, err = called("explain", "word " * 700, "--truncate", "--out", str(tmp_path / "p.html"))
+    assert code == 0, err
+
+
+def test_a_pair(called, tmp_path):
+    code, out, _ = called("explain", "One.", "Two.", "--out", str(tmp_path / "p.html"))
+    assert code == 0 and out.count("[SEP]") >= 2
+
+
+def test_debug_gives_the_traceback(called, monkeypatch):
+    from whence.errors import BadInput
+
+    with pytest.raises(BadInput):
+        called("explain", "", "--debug")
+
+
+def test_verify(called):
+    code, out, _ = called("verify")
+    assert code == 0
+    assert "heads sum to the projection" in out and "It gives: attention" in out and " NO " not in out
+
+
+def test_measures(called):
+    code, out, _ = called("measures")
+    assert code == 0 and "attention" in out and "vaswani2017" in out

@@ -1,0 +1,142 @@
+"""The Dataset: axes, labels, provenance, and what is refused."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+import xarray
+
+import whence
+from tests.families import build
+from whence.errors import BadInput, Unsupported
+
+TEXT = "Paris is the capital of [MASK]."
+
+
+@pytest.fixture(scope="module")
+def dataset(builtin):
+    return whence.measure(builtin, TEXT, ["attention"])
+
+
+def test_axes_and_labels(dataset):
+    assert dataset.attention.dims == ("layer", "head", "target", "source")
+    assert dict(dataset.sizes) == {"layer": 6, "head": 12, "target": 9, "source": 9}
+    assert dataset.layer.values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert dataset["head"].values.tolist() == list(range(12))
+    for axis in ("target", "source"):
+        assert dataset[f"{axis}_token"].values[6] == "[MASK]"
+        assert dataset[f"{axis}_token_id"].values[0] == 101
+        assert dataset[f"{axis}_word"].values[1] == "Paris"
+        assert dataset[f"{axis}_is_special"].values.tolist() == [True, *[False] * 7, True]
+
+
+def test_attention_is_transformers_own(builtin, dataset):
+    inputs = builtin.tokenizer(TEXT, return_tensors="pt")
+    builtin.model.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            theirs = builtin.model(**inputs, output_attentions=True).attentions
+    finally:
+        builtin.model.set_attn_implementation("sdpa")
+    np.testing.assert_allclose(dataset.attention.values, torch.stack(theirs)[:, 0].numpy(), atol=1e-6)
+
+
+def test_provenance(dataset):
+    attributes = dataset.attrs
+    assert attributes["model"] == "whence/builtin" and attributes["family"] == "bert"
+    assert attributes["text"] == TEXT and attributes["measures"] == "attention"
+    assert attributes["schema"] == 1 and attributes["torch_version"] == torch.__version__
+    assert json.loads(attributes["parameters"]) == {}
+
+
+def test_it_survives_a_file(dataset, tmp_path):
+    dataset.to_netcdf(tmp_path / "result.nc")
+    with xarray.open_dataset(tmp_path / "result.nc") as found:
+        xarray.testing.assert_identical(found.load(), dataset)
+
+
+def test_a_decoder(smollm2):
+    found = whence.measure(smollm2, "The cat sat on the mat.", ["attention"])
+    assert found.attrs["causal"] == 1
+    assert np.triu(found.attention.values, k=1).max() == 0
+    np.testing.assert_allclose(found.attention.sum("source"), 1, atol=1e-5)
+
+
+def test_chosen_layers(builtin, dataset):
+    some = whence.measure(builtin, TEXT, "attention", layers=[5, 2])
+    xarray.testing.assert_equal(some.attention, dataset.attention.sel(layer=[2, 5]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"measures": ["nonsense"]}, "no measure 'nonsense'; there are: attention"),
+        ({"measures": []}, "No measure"),
+        ({"layers": [7]}, "layers 1 to 6, and 7"),
+        ({"layers": []}, "layers 1 to 6"),
+        ({"depth": 3}, "no option 'depth'|has an option 'depth'"),
+        ({"memory_limit": 10_000}, "9 tokens need .* MB .*shorten the text"),
+    ],
+)
+def test_refused(builtin, arguments, says):
+    with pytest.raises(BadInput, match=says):
+        whence.measure(builtin, TEXT, **({"measures": ["attention"]} | arguments))
+
+
+def test_memory_is_announced_before_it_is_taken(builtin, caplog, monkeypatch):
+    monkeypatch.setattr(sys.modules["whence.measure"], "LARGE", 1_000_000)
+    whence.measure(builtin, "word " * 200, "attention")
+    assert "202 tokens will take about" in caplog.text
+
+
+def test_what_a_family_cannot_give_is_refused():
+    from whence.measures.registry import MEASURES, Measure, chosen
+
+    assert chosen("attention", frozenset({"attention"}), "odd") == {"attention": MEASURES["attention"]}
+    assert isinstance(MEASURES["attention"], Measure)
+    with pytest.raises(Unsupported, match=r"'attention' needs attention.*'odd'"):
+        chosen("attention", frozenset(), "odd")
+
+
+def test_tables(builtin):
+    table = whence.measures()
+    assert {"measure", "variable", "dims", "unit", "needs", "papers"} <= set(table.columns)
+    checks = whence.verify(builtin)
+    assert checks.passed.all() and (checks.error <= checks.limit).all()
+
+
+def test_citations(dataset):
+    found = whence.cite(dataset)
+    assert "vaswani2017attention" in found and "@software{whence" in found
+
+
+def test_every_measure_has_its_papers():
+    from whence.cite import PAPERS
+    from whence.measures.registry import MEASURES
+
+    assert {paper for row in MEASURES.values() for paper in row.papers} <= set(PAPERS)
+
+
+def test_verbs_stay_verbs():
+    """Importing the module whence.measure must not replace the function whence.measure."""
+    import whence.measure
+    import whence.measures.registry
+    import whence.report
+
+    assert all(callable(getattr(whence, verb)) for verb in whence.__all__)
+    with pytest.raises(AttributeError, match="its verbs are"):
+        _ = whence.nonsense
+
+
+def test_a_training_model_is_measured_without_dropout():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 4, "b": 5, "c": 6}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner = build("bert", hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5).train()
+    model = whence.load(inner, PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]"))
+    first, second = (whence.measure(model, "a b c b a", "attention") for _ in range(2))
+    xarray.testing.assert_identical(first, second)
