@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.measures.vectors import BUDGET, arrival, by_sequence, pairs, settled, single
+from whence.measures.vectors import BUDGET, arrival, branched, by_sequence, own, pairs, settled, single
 from whence.models.trace import Block
 
 
@@ -38,10 +38,11 @@ def alti(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Float
 
 
 def _nearer(block: Block, budget: int) -> Float[Tensor, "t s"]:
-    state, residual = block.middle[0], settled(block, block.input)[0]
+    state, kept = block.middle[0], settled(block, branched(block, own(block)) + block.input)[0]
     weight, scale = arrival(block)
-    found = state.new_zeros(len(state), len(state))
+    left = state.norm(p=1, dim=-1, keepdim=True).repeat(1, len(state))
     for targets, sources, (vectors,) in pairs(block, [weight], budget):
-        left = state[targets] - vectors * scale[0, targets]
-        found[targets, sources] = state[targets].norm(p=1, dim=-1, keepdim=True) - left.norm(p=1, dim=-1).T
-    return found.clamp(min=0)
+        apart = vectors.mul_(scale[0, targets]).sub_(state[targets])
+        left[targets, sources] = apart.norm(p=1, dim=-1).T
+    left.diagonal().copy_((state - kept).norm(p=1, dim=-1))
+    return (state.norm(p=1, dim=-1, keepdim=True) - left).clamp(min=0)

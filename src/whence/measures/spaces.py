@@ -14,6 +14,8 @@ from whence.models.trace import Block
 
 # a Gram matrix squares the condition number; up to here float64 leaves six digits, ten after a second pass
 TRUSTED = 1e5
+# the same for a Gram matrix in float32 that only has to show full rank; output projections are around 10
+PLAIN = 3e2
 
 
 def readable(block: Block) -> Float[Tensor, "b g s d"]:
@@ -25,10 +27,9 @@ def readable(block: Block) -> Float[Tensor, "b g s d"]:
     if block.parts is None:
         return values
     weight = at_least_single(block.parts.projection.weight)
-    wide = weight.double()
-    if bool((inverse_factor(wide @ wide.mT)[1] < TRUSTED).all()):
+    if bool((inverse_factor((weight @ weight.mT).double())[1] < PLAIN).all()):
         return values
-    left, sizes, _ = torch.linalg.svd(wide, full_matrices=False)
+    left, sizes, _ = torch.linalg.svd(weight.double(), full_matrices=False)
     kept = left * (sizes > torch.finfo(weight.dtype).eps * max(weight.shape[1:]) * sizes[:, :1])[:, None]
     return einsum(at_least_single(block.values), (kept @ kept.mT).to(values), "b h s d, h d e -> b h s e")
 
@@ -69,8 +70,8 @@ def inverse_factor(gram: Float[Tensor, "*n d d"]) -> tuple[Float[Tensor, "*n d d
     """M with G^-1 = M^T M, and a bound from above on the condition number of V where G = V^T V."""
     factor, failed = torch.linalg.cholesky_ex(gram)
     inverse = _lower_inverse(factor)
-    squared = torch.linalg.matrix_norm(gram) * torch.linalg.matrix_norm(inverse.mT @ inverse)
-    return inverse, squared.sqrt().nan_to_num(torch.inf).masked_fill(failed > 0, torch.inf)
+    condition = torch.linalg.matrix_norm(gram).sqrt() * torch.linalg.matrix_norm(inverse)
+    return inverse, condition.nan_to_num(torch.inf).masked_fill(failed > 0, torch.inf)
 
 
 def settled(values: Float[Tensor, "s d"], smallest: Float[Tensor, ""]) -> Float[Tensor, "s d"]:
@@ -79,7 +80,7 @@ def settled(values: Float[Tensor, "s d"], smallest: Float[Tensor, ""]) -> Float[
     classes = one_hot(equal).to(values.dtype)
     sizes, distinct = classes.sum(dim=0), values[classes.argmax(dim=0)]
     condition = inverse_factor(distinct @ distinct.T)[1] * sizes.max().sqrt()
-    if len(distinct) <= values.shape[-1] and bool(trusted(condition, smallest)):
+    if bool(trusted(condition, smallest)):
         columns = classes / sizes.sqrt()
     else:
         left, singular, _ = torch.linalg.svd(values, full_matrices=False)

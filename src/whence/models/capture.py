@@ -27,6 +27,7 @@ from whence.models.anatomy import Anatomy
 from whence.models.trace import Batch, Block, Kept, Trace
 
 SEAM = "whence"
+FEW = 32
 Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
 Edit = Callable[[int, Tensor], Tensor | None]
 _heard: ContextVar[Heard] = ContextVar("heard")
@@ -74,7 +75,19 @@ def run(model: nn.Module, batch: Batch, own_positions: bool = False, **more: Any
     if not own_positions and not bool(mask[:, 0].all()):
         arguments["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
     known = inspect.signature(model.forward).parameters
-    return model(**{name: value for name, value in arguments.items() if name in known})[0]
+    with _threads(batch.ids.numel()):
+        return model(**{name: value for name, value in arguments.items() if name in known})[0]
+
+
+@contextmanager
+def _threads(tokens: int) -> Iterator[None]:
+    """One thread for a few tokens: on a busy machine several spend their time waiting for each other (8x here)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if tokens <= FEW else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

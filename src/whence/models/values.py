@@ -1,0 +1,87 @@
+"""The value maps of a model, x -> x W_V + b_V, found by asking: each attention is given the unit vectors and overheard.
+
+Works whatever the weights are called and however they are stored: fused with queries and keys, transposed, shared
+among heads or layers.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from whence.errors import Unsupported
+from whence.models.anatomy import Anatomy
+from whence.models.capture import borrowed, hearing, run
+from whence.models.locate import probe
+from whence.models.parts import Affine
+from whence.models.trace import Batch
+from whence.models.verify import LIMITS
+
+LENGTH = 16  # tokens of a row of unit vectors: any model has room for that many
+
+
+def value_maps(anatomy: Anatomy) -> list[Affine]:
+    """One map per layer, from what the attention reads to the values of all groups of heads, m x (g d)."""
+    if anatomy.family == "xlnet":
+        weights = (rearrange(block.rel_attn.v.detach(), "m h d -> m (h d)") for block in anatomy.blocks)
+        return [Affine(weight, None) for weight in weights]
+    units, heard = _units(anatomy), list[Tensor]()
+    with borrowed(anatomy.model), torch.no_grad(), _given(_attentions(anatomy), units):
+        with hearing(lambda module, weights, values, mask, heads: heard.append(values)):
+            run(anatomy.stack, _dummy(anatomy))
+    return [_read(anatomy, values, units) for values in heard]
+
+
+def _attentions(anatomy: Anatomy) -> set[nn.Module]:
+    """The modules that attend, which a few ordinary tokens tell."""
+    found: set[nn.Module] = set()
+    with borrowed(anatomy.model), torch.no_grad(), hearing(lambda module, *_: found.add(module)):
+        run(anatomy.stack, probe(anatomy.model))
+    return found
+
+
+@contextmanager
+def _given(modules: set[nn.Module], states: Float[Tensor, "b s m"]) -> Iterator[None]:
+    """Inside, every one of the modules reads these states instead of its own."""
+
+    def replace(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        if args:
+            return (states, *args[1:]), kwargs
+        return args, kwargs | {"hidden_states": states}
+
+    with ExitStack() as hooks:
+        for module in modules:
+            hooks.callback(module.register_forward_pre_hook(replace, with_kwargs=True).remove)
+        yield
+
+
+def _units(anatomy: Anatomy) -> Float[Tensor, "b s m"]:
+    """The zero vector, the unit vectors, random ones to check by, laid out over batch and tokens."""
+    like = next(anatomy.owner.parameters())
+    units = torch.randn(_rows(anatomy) * LENGTH, anatomy.width, generator=torch.Generator().manual_seed(0))
+    units[: anatomy.width + 1] = 0
+    units[1 : anatomy.width + 1].fill_diagonal_(1)
+    return rearrange(units.to(like), "(b s) m -> b s m", s=LENGTH)
+
+
+def _dummy(anatomy: Anatomy) -> Batch:
+    ids = probe(anatomy.model, LENGTH).ids.expand(_rows(anatomy), -1)
+    return Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+
+
+def _rows(anatomy: Anatomy) -> int:
+    return (anatomy.width + 1) // LENGTH + 1
+
+
+def _read(anatomy: Anatomy, values: Float[Tensor, "b g s d"], units: Float[Tensor, "b s m"]) -> Affine:
+    """The map that gave these values, refused when it is not affine after all."""
+    rows, width = rearrange(values, "b g s d -> (b s) (g d)"), anatomy.width
+    found = Affine(rows[1 : width + 1] - rows[0], rows[0])
+    random, heard = rearrange(units, "b s m -> (b s) m")[width + 1 :], rows[width + 1 :]
+    if not float((found(random) - heard).abs().max()) <= LIMITS[rows.dtype] * float(heard.abs().max()):
+        raise Unsupported(f"The values of the family {anatomy.family!r} are no affine map of what its attention reads.")
+    return found
