@@ -92,10 +92,9 @@ def test_memory_is_announced_before_it_is_taken(builtin, caplog, monkeypatch):
 
 
 def test_what_a_family_cannot_give_is_refused():
-    from whence.measures.registry import MEASURES, Measure, chosen
+    from whence.measures.registry import chosen
 
-    assert chosen("attention", frozenset({"attention"}), "odd") == {"attention": MEASURES["attention"]}
-    assert isinstance(MEASURES["attention"], Measure)
+    assert set(chosen("attention", frozenset({"attention"}), "odd")) == {"attention"}
     with pytest.raises(Unsupported, match=r"'attention' needs attention.*'odd'"):
         chosen("attention", frozenset(), "odd")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 # what `explain` measures when the model gives what they need
-EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
+EXPLAINED = ("attention",)
 
 app = App(
     name="whence",

@@ -3,7 +3,7 @@
 import json
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -13,11 +13,12 @@ import xarray
 from torch import Tensor
 
 from whence.errors import BadInput
-from whence.measures.registry import SCHEMA, Measure, Settings, Variable, chosen, options_of
+from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
 from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
 from whence.models.load import Model
 from whence.models.memory import attention_bytes, claim, gigabytes
+from whence.models.trace import Block
 from whence.text import Sentence, sentence
 
 LARGE = 1_000_000_000
@@ -39,14 +40,16 @@ def measure(
 
     `layers` keeps only those blocks (1 is the first). A text longer than the model takes is an error unless `truncate`.
     """
-    rows = chosen(measures, model.gives, model.anatomy.family)
-    settled = options_of(rows, options)
-    wanted = _layers(layers, model.anatomy.layers)
+    wanted = chosen(measures, model.gives, model.anatomy.family)
+    names = list(dict.fromkeys(owners()[variable] for variable in wanted))
+    settled = options_of(names, options)
+    kept = _layers(layers, model.anatomy.layers)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
-    _claim(model, rows, len(encoded.tokens), len(wanted), memory_limit)
-    arrays = _arrays(model, rows, encoded, wanted, settled)
-    return _labelled(arrays, rows, encoded, wanted).assign_attrs(_provenance(model, rows, given, settled))
+    _claim(model, wanted, len(encoded.tokens), memory_limit)
+    arrays = _arrays(model, wanted, encoded, settled)
+    dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
+    return dataset.assign_attrs(_provenance(model, names, given, settled))
 
 
 def _layers(asked: Iterable[int] | None, count: int) -> list[int]:
@@ -60,44 +63,57 @@ def _layers(asked: Iterable[int] | None, count: int) -> list[int]:
 
 
 def _arrays(
-    model: Model, rows: Mapping[str, Measure], encoded: Encoded, layers: list[int], options: Mapping[str, Any]
+    model: Model, wanted: Mapping[str, Variable], encoded: Encoded, options: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Variable -> array with all its axes; only one block's attention is alive at a time."""
-    settings = Settings(model.anatomy, encoded.batch.mask.to(model.model.device), options)
-    computes = [row.compute for row in rows.values()]
-
-    def visit(block) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
-        if block.layer in layers:
-            for compute in computes:
-                found |= {name: values[0].float().cpu() for name, values in compute(block, settings).items()}
-        return found
-
-    blocks = [found for found in walk(model.anatomy, encoded.batch, visit).blocks if found]
-    variables = _variables(rows)
-    return {
-        name: torch.stack([found[name] for found in blocks], dim=variables[name].dims.index("layer")).numpy()
-        for name in variables
-    }
+    """Variable -> array with all its axes."""
+    bases = {variable.base for variable in wanted.values() if variable.base is not None}
+    needed = frozenset(wanted) | bases
+    settings = Settings(model.anatomy, encoded.batch, needed, options)
+    found = _over_blocks(settings, _computes("block", needed))
+    for compute in _computes("layers", needed):
+        found |= compute(found, settings)
+    arrays = {name: _placed(found[name], wanted[name]) for name in wanted if name in found}
+    for compute in _computes("model", needed):
+        arrays |= {name: values.float().cpu().numpy() for name, values in compute(settings).items() if name in wanted}
+    return arrays
 
 
-def _variables(rows: Mapping[str, Measure]) -> dict[str, Variable]:
-    return {name: variable for row in rows.values() for name, variable in row.variables.items()}
+def _computes(over: str, needed: Iterable[str]) -> list[Callable[..., Mapping[str, Tensor]]]:
+    """The functions behind the variables, each once."""
+    rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in sorted(needed))]
+    return list({row.source: row.compute for row in rows if row.over == over}.values())
+
+
+def _over_blocks(settings: Settings, computes: list[Callable[..., Mapping[str, Tensor]]]) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first, batch second; only one block's attention is alive at a time."""
+    if not computes:
+        return {}
+
+    def visit(block: Block) -> dict[str, Tensor]:
+        found = {name: values for compute in computes for name, values in compute(block, settings).items()}
+        return {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
+
+    blocks = walk(settings.anatomy, settings.batch, visit).blocks
+    return {name: torch.stack([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def _placed(values: Tensor, variable: Variable) -> np.ndarray:
+    """Without the batch, the layer axis where the variable has it."""
+    return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
 
 
 def _labelled(
-    arrays: Mapping[str, np.ndarray], rows: Mapping[str, Measure], encoded: Encoded, layers: list[int]
+    arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Variable], encoded: Encoded, layers: int
 ) -> xarray.Dataset:
-    variables = _variables(rows)
     data = {
-        name: (variables[name].dims, values, {"units": variables[name].unit, "long_name": variables[name].about})
-        for name, values in arrays.items()
+        name: (variable.dims, arrays[name], {"units": variable.unit, "long_name": variable.about})
+        for name, variable in wanted.items()
     }
     dataset = xarray.Dataset(data)
     return dataset.assign_coords(_coordinates(dataset, encoded, layers))
 
 
-def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: list[int]) -> dict[str, Any]:
+def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: int) -> dict[str, Any]:
     """Index coordinates, and on target and source the token, its id, its word and whether it is special."""
     labels = {
         "token": np.array(encoded.tokens, dtype=str),
@@ -105,19 +121,19 @@ def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: list[int]) -
         "word": np.array(encoded.words, dtype=str),
         "is_special": np.array(encoded.special),
     }
-    found: dict[str, Any] = {"layer": layers}
+    found: dict[str, Any] = {"layer": np.arange(1, layers + 1)}
     for axis in ("target", "source"):
         if axis in dataset.dims:
             found[axis] = np.arange(len(encoded.tokens))
             found |= {f"{axis}_{name}": (axis, values) for name, values in labels.items()}
     if "head" in dataset.dims:
         found["head"] = np.arange(dataset.sizes["head"])
+    if "method" in dataset.dims:
+        found["method"] = list(METHODS)
     return found
 
 
-def _provenance(
-    model: Model, rows: Mapping[str, Measure], text: Sentence, options: Mapping[str, Any]
-) -> dict[str, Any]:
+def _provenance(model: Model, names: list[str], text: Sentence, options: Mapping[str, Any]) -> dict[str, Any]:
     """Where every number came from, in types that every file format keeps."""
     return {
         "model": model.id,
@@ -128,7 +144,7 @@ def _provenance(
         "causal": int(model.anatomy.causal),
         "text": text.text,
         "pair": text.pair or "",
-        "measures": ",".join(rows),
+        "measures": ",".join(names),
         "parameters": json.dumps(options, default=str, sort_keys=True),
         "seed": int(options.get("seed", 0)),
         "schema": SCHEMA,
@@ -136,10 +152,10 @@ def _provenance(
     } | {f"{library}_version": version(library) for library in LIBRARIES}
 
 
-def _claim(model: Model, rows: Mapping[str, Measure], tokens: int, layers: int, limit: int | None) -> None:
+def _claim(model: Model, wanted: Mapping[str, Variable], tokens: int, limit: int | None) -> None:
     anatomy = model.anatomy
-    sizes = {"layer": layers, "head": anatomy.heads, "target": tokens, "source": tokens, "method": 5}
-    kept = sum(4 * math.prod(sizes[dim] for dim in variable.dims) for variable in _variables(rows).values())
+    sizes = {"layer": anatomy.layers, "head": anatomy.heads, "target": tokens, "source": tokens, "method": len(METHODS)}
+    kept = sum(4 * math.prod(sizes[dim] for dim in variable.dims) for variable in wanted.values())
     needed = 2 * kept + attention_bytes(1, anatomy.heads, tokens)  # stacking holds the pieces and the whole
     if needed > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(needed))

@@ -16,7 +16,7 @@ def measures() -> pandas.DataFrame:
             "dims": ", ".join(entry.dims),
             "unit": entry.unit,
             "about": entry.about,
-            "needs": ", ".join(sorted(row.needs)),
+            "needs": ", ".join(sorted(entry.needs)),
             "papers": ", ".join(row.papers),
         }
         for name, row in MEASURES.items()

@@ -5,7 +5,7 @@ small V is enough. Cholesky factors of Gram matrices in float64 come first; an S
 """
 
 import torch
-from einops import einsum, rearrange
+from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
@@ -117,24 +117,13 @@ def unit_basis(
     """At most as many sources as the head is wide: if their values are independent, unit vectors are a basis."""
     width, place = values.shape[-1], sources.cumsum(dim=-1) - 1
     units = one_hot(place.clamp(0, width - 1), width) * sources[..., None]
-    packed, filled = gather_sources(values, sources, width)
+    order = sources.int().argsort(dim=-1, descending=True, stable=True)[:, :width]
+    filled = sources.gather(1, order)
+    packed = values.gather(1, repeat(order, "n w -> n w d", d=width)) * filled[..., None]
     gram = packed @ packed.mT
     size = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / filled.sum(dim=-1)
     gram += torch.diag_embed(torch.where(filled, 0, size.nan_to_num(1)[:, None]))
     return units.to(values.dtype), inverse_factor(gram)[1]
-
-
-def gather_sources(
-    values: Float[Tensor, "n s d"], sources: Bool[Tensor, "n s"], width: int
-) -> tuple[Float[Tensor, "n w d"], Bool[Tensor, "n w"]]:
-    """The values of the given sources moved to the front, zeros behind, and which of them are filled."""
-    order = first_sources(sources, width)
-    filled = sources.gather(1, order)
-    return values.gather(1, order[..., None].expand(-1, -1, values.shape[-1])) * filled[..., None], filled
-
-
-def first_sources(sources: Bool[Tensor, "n s"], width: int) -> Int[Tensor, "n w"]:
-    return sources.int().argsort(dim=-1, descending=True, stable=True)[:, :width]
 
 
 def _lower_inverse(factor: Float[Tensor, "*n d d"]) -> Float[Tensor, "*n d d"]:

@@ -5,7 +5,7 @@ from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from whence.measures.spaces import basis, first_sources, inverse_factor, limits, settled, trusted, unit_basis
+from whence.measures.spaces import basis, inverse_factor, limits, settled, trusted, unit_basis
 from whence.models.trace import Block
 
 # targets that share one factor: small enough that few sources tell them apart, large enough for few factors
@@ -39,6 +39,7 @@ def project(
         rearrange(values.double(), "b g s d -> (b g) s d"),
         rearrange(seen.expand(-1, values.shape[1], -1, -1), "b g t s -> (b g) t s"),
         rearrange(smallest, "b g t -> (b g) t"),
+        passes=2 if weights.dtype == torch.float64 else 1,
     )
     return rearrange(rows, "(b g) k t s -> b (g k) t s", b=len(weights)).to(weights.dtype)
 
@@ -58,6 +59,7 @@ def _project_rows(
     values: Float[Tensor, "n s d"],
     seen: Bool[Tensor, "n t s"],
     smallest: Float[Tensor, "n t"],
+    passes: int,
 ) -> Float[Tensor, "n k t s"]:
     """Every target sees sources of its own: few distinct values leave the weights as they are, many need a solve."""
     which = _first_equal(values, seen.any(dim=1))
@@ -67,7 +69,7 @@ def _project_rows(
     sure = _independent(values, counts * few[..., None], smallest)
     for chunk in (~few).any(dim=0).nonzero().flatten().split(CHUNK):
         many = ~few[:, chunk]
-        solved, condition = _solved(weights[:, :, chunk], values, seen[:, chunk], many)
+        solved, condition = _solved(weights[:, :, chunk], values, seen[:, chunk], many, passes)
         out[:, :, chunk] = torch.where(many[:, None, :, None], solved, out[:, :, chunk])
         sure[:, chunk] = torch.where(many, trusted(condition, smallest[:, chunk]), sure[:, chunk])
     for index, row in (~sure).nonzero().tolist():
@@ -118,33 +120,45 @@ def _independent(
 
 
 def _solved(
-    weights: Float[Tensor, "n k t s"], values: Float[Tensor, "n s d"], seen: Bool[Tensor, "n t s"], many: Bool[Tensor, "n t"]
+    weights: Float[Tensor, "n k t s"],
+    values: Float[Tensor, "n s d"],
+    seen: Bool[Tensor, "n t s"],
+    many: Bool[Tensor, "n t"],
+    passes: int,
 ) -> tuple[Float[Tensor, "n k t s"], Float[Tensor, "n t"]]:
-    """a V_S G_S^-1 V_S^T, and the same once more for what rounding left.
+    """a V_S G_S^-1 V_S^T, again for what rounding left, and a bound on the condition number of each V_S.
 
-    G_S = G + Z^T Z: G of the sources all targets see, factored once, Z the few that tell them apart (Woodbury):
-    G_S^-1 = M^T (1 - Z^T (1 + Z Z^T)^-1 Z) M for G^-1 = M^T M and Z in the coordinates M gives.
+    G_S = G + V_Z^T V_Z: G of the sources all targets see, factored once, and the few that tell them apart (Woodbury):
+    G_S^-1 = M^T (1 - Z^T (1 + Z Z^T)^-1 Z) M, with G^-1 = M^T M and Z = V_Z M^T.
     """
     shared = (seen | ~many[..., None]).all(dim=1)
-    own = (seen & many[..., None]).any(dim=1) & ~shared
-    order = first_sources(own, int(own.sum(dim=-1).max()))
     gram = (values * shared[..., None]).mT @ values
     factor, condition = inverse_factor(gram)
-    apart = values.gather(1, order[..., None].expand(-1, -1, values.shape[-1])) @ factor.mT
-    picked = seen.gather(2, _like_rows(order, seen)) & own.gather(1, order)[:, None]
-    masked = einsum(apart, picked.to(values.dtype), "n m d, n t m -> n t m d")
-    small = masked @ masked.mT
-    small.diagonal(dim1=-2, dim2=-1).add_(1)
-    inner, _ = inverse_factor(small)
+    whitened = values @ factor.mT
+    own, picked = _told_apart(whitened, seen & ~shared[:, None] & many[..., None])
+    inner = _inverse(einsum(own, own, "n m d, n l d -> n m l")[:, None] * picked[..., None] * picked[..., None, :])
     found = torch.zeros_like(weights)
-    for _ in range(2):
-        left = einsum((weights - found) * seen[:, None], values, factor, "n k t s, n s d, n e d -> n k t e")
-        inside = einsum(left, masked, inner, "n k t e, n t m e, n t l m -> n k t l")
-        left = left - einsum(inside, inner, masked, "n k t l, n t l m, n t m e -> n k t e")
-        found = found + einsum(left, factor, values, "n k t e, n e d, n s d -> n k t s") * seen[:, None]
+    for _ in range(passes):
+        left = einsum((weights - found) * seen[:, None], whitened, "n k t s, n s d -> n k t d")
+        apart = einsum(left, own, "n k t d, n m d -> n k t m") * picked[:, None]
+        apart = einsum(apart, inner, "n k t m, n t m l -> n k t l") * picked[:, None]
+        left = left - einsum(apart, own, "n k t m, n m d -> n k t d")
+        found = found + einsum(left, whitened, "n k t d, n s d -> n k t s") * seen[:, None]
     lengths = einsum(seen.to(values.dtype), values.square().sum(dim=-1), "n t s, n s -> n t")
     return found, condition[:, None] * (lengths / torch.linalg.matrix_norm(gram)[:, None]).sqrt()
 
 
-def _like_rows(order: Int[Tensor, "n m"], rows: Tensor) -> Int[Tensor, "n t m"]:
-    return repeat(order, "n m -> n t m", t=rows.shape[1])
+def _told_apart(
+    values: Float[Tensor, "n s d"], own: Bool[Tensor, "n t s"]
+) -> tuple[Float[Tensor, "n m d"], Float[Tensor, "n t m"]]:
+    """The values that only some targets see, moved to the front, and which target sees which, as 0 and 1."""
+    sources = own.any(dim=1)
+    order = sources.int().argsort(dim=-1, descending=True, stable=True)[:, : int(sources.sum(dim=-1).max())]
+    picked = own.gather(2, repeat(order, "n m -> n t m", t=own.shape[1]))
+    return values.gather(1, repeat(order, "n m -> n m d", d=values.shape[-1])), picked.to(values.dtype)
+
+
+def _inverse(small: Float[Tensor, "n t m m"]) -> Float[Tensor, "n t m m"]:
+    """(1 + K)^-1."""
+    factor, _ = inverse_factor(small + torch.eye(small.shape[-1], dtype=small.dtype, device=small.device))
+    return factor.mT @ factor

@@ -26,8 +26,9 @@ export function create(data, change) {
 }
 
 function start(data) {
+  const mask = data.tokens.findIndex((token) => /^[[<]mask[\]>]$/i.test(token.text));
   const ordinary = data.tokens.findIndex((token, place) => !token.special && place >= (data.tokens.length - 1) / 2);
-  const token = Math.max(ordinary, 0);
+  const token = mask >= 0 ? mask : Math.max(ordinary, 0);
   return { layer: Math.max(data.layers.length - 1, 0), token, source: token, head: "mean", show: "", map: "", maps: "", tiles: "", theme: "" };
 }
 
