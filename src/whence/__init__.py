@@ -12,6 +12,7 @@ from typing import Any
 
 # the public verbs; each is imported when first used, so that `import whence` costs nothing
 _VERBS = {
+    "alternative": "whence.alternative",
     "cite": "whence.cite",
     "load": "whence.models.load",
     "measure": "whence.measure",
@@ -20,7 +21,7 @@ _VERBS = {
     "verify": "whence.tables",
 }
 
-__all__ = ["cite", "load", "measure", "measures", "report", "verify"]
+__all__ = ["alternative", "cite", "load", "measure", "measures", "report", "verify"]
 
 
 class _Package(ModuleType):

@@ -31,6 +31,30 @@ PAPERS = {
   booktitle = {Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing},
   year = {2021}
 }""",
+    "kobayashi2024": """@inproceedings{kobayashi2024analyzing,
+  title = {Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention Maps},
+  author = {Kobayashi, Goro and Kuribayashi, Tatsuki and Yokoi, Sho and Inui, Kentaro},
+  booktitle = {International Conference on Learning Representations},
+  year = {2024}
+}""",
+    "ferrando2022": """@inproceedings{ferrando2022measuring,
+  title = {Measuring the Mixing of Contextual Information in the Transformer},
+  author = {Ferrando, Javier and G{\\'a}llego, Gerard I. and Costa-juss{\\`a}, Marta R.},
+  booktitle = {Proceedings of the 2022 Conference on Empirical Methods in Natural Language Processing},
+  year = {2022}
+}""",
+    "mohebbi2023": """@inproceedings{mohebbi2023quantifying,
+  title = {Quantifying Context Mixing in Transformers},
+  author = {Mohebbi, Hosein and Zuidema, Willem and Chrupa{\\l}a, Grzegorz and Alishahi, Afra},
+  booktitle = {Proceedings of the 17th Conference of the European Chapter of the Association for Computational Linguistics},
+  year = {2023}
+}""",
+    "abnar2020": """@inproceedings{abnar2020quantifying,
+  title = {Quantifying Attention Flow in Transformers},
+  author = {Abnar, Samira and Zuidema, Willem},
+  booktitle = {Proceedings of the 58th Annual Meeting of the Association for Computational Linguistics},
+  year = {2020}
+}""",
     "whence": """@software{whence,
   title = {whence: where the information in every hidden token of a transformer comes from},
   year = {2026}

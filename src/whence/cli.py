@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 # what `explain` measures when the model gives what they need
-EXPLAINED = ("attention",)
+EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
 
 app = App(
     name="whence",
     help="Where the information in every hidden token of a transformer comes from, and how much of it is left.",
+    help_format="plaintext",  # the others import a Markdown parser, a fifth of the time --help takes
     help_flags=["--help", "-h"],
     version_flags=["--version"],
     version=lambda: _version(),

@@ -23,27 +23,29 @@ def null(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None
 
 
 def rank(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
-    """Numerical rank of T = V W_O over all real tokens; in a decoder, what the last token sees.
+    """Numerical rank of T = V W_O over all real tokens, whatever the mask: in a decoder, what the last token sees.
 
     Singular values at or below tolerance (eps * max(s, d_v)) times the largest count as zero.
     """
     columns = basis(readable(block), mask[:, None], tolerance)
-    ranks = columns.square().sum(dim=(-1, -2)).round().int()
-    return ranks.repeat_interleave(block.attention.shape[1] // ranks.shape[1], dim=1)
+    return _by_head(columns.square().sum(dim=(-1, -2)).round().int(), block)
 
 
 def nullity(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
-    """Dimension of the attention without effect: s - rank(T), at least s - d_v."""
+    """Dimension of the changes to a row of attention without effect: s - rank(T), at least s - d_v."""
     return mask.sum(dim=-1, keepdim=True).int() - rank(block, mask, tolerance)
 
 
 def nullity_with_sums(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
-    """Dimension of the changes without effect that keep the row sums too: s - rank([T, 1]), at least s - d_v - 1."""
-    columns = basis(readable(block), mask[:, None], tolerance)
+    """Dimension of those that keep the row's sum as well: s - rank([T, 1]), at least s - d_v - 1."""
+    values = readable(block)
+    columns = basis(values, mask[:, None], tolerance)
     ones = mask[:, None, :, None].to(columns.dtype)
+    counts = mask.sum(dim=-1)
     outside = (ones - columns @ (columns.mT @ ones)).square().sum(dim=(-1, -2))
-    limit = smallest_share(columns) if tolerance is None else tolerance
-    apart = outside > limit**2 * mask.sum(dim=-1, keepdim=True)
-    return nullity(block, mask, tolerance) - apart.int().repeat_interleave(
-        block.attention.shape[1] // apart.shape[1], dim=1
-    )
+    adds = outside > (limits(tolerance, counts, values).square() * counts)[:, None]
+    return nullity(block, mask, tolerance) - _by_head(adds.int(), block)
+
+
+def _by_head(numbers: Int[Tensor, "b g"], block: Block) -> Int[Tensor, "b h"]:
+    return numbers.repeat_interleave(block.attention.shape[1] // numbers.shape[1], dim=1)

@@ -8,6 +8,7 @@ The feed-forward is taken apart by integrated gradients from zero, which makes i
 The shares of biases belong to no source. With them the vectors sum to the block's output.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy
@@ -16,7 +17,18 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from whence.measures.norms import maps
-from whence.measures.vectors import BUDGET, anatomy_of, arrival, branched, by_sequence, own, pairs, settled, single
+from whence.measures.vectors import (
+    BUDGET,
+    anatomy_of,
+    arrival_scale,
+    arrival_weight,
+    branched,
+    by_sequence,
+    own,
+    pairs,
+    settled,
+    single,
+)
 from whence.models.parts import Activation, FeedForward, Norm, Parts
 from whence.models.trace import Block
 
@@ -45,7 +57,7 @@ def sketched_block_norms(
 
 def probes(width: int, error: float) -> int:
     """How many directions give the relative standard error: sqrt((1 - k / m) / (2 k)) = error, whatever the vector."""
-    return min(width, max(1, round(1 / (2 * error**2 + 1 / width))))
+    return min(width, 8 * math.ceil(1 / (2 * error**2 + 1 / width) / 8))
 
 
 def standard_error(width: int, count: int) -> float:
@@ -126,10 +138,11 @@ def _away_from_zero(states: Tensor) -> Tensor:
 def _norms(
     block: Block, mask: Bool[Tensor, "b s"], rotation: Float[Tensor, "m k"] | None, budget: int
 ) -> Float[Tensor, "b t s"]:
+    ways = _ways(anatomy_of(block), rotation)
+
     def measure(alone: Block) -> Float[Tensor, "t s"]:
-        answer = response(alone)
-        parallel = anatomy_of(alone).parallel
-        lengths = _by_attention(alone) if parallel else _from_others(alone, answer, rotation, budget)
+        answer, parallel = response(alone), ways.parts.parallel
+        lengths = _by_attention(alone) if parallel else _from_others(alone, answer, ways, budget)
         kept = settled(alone, branched(alone, own(alone)) + alone.input)
         whole = answer.finished(kept + answer.fed(alone.input if parallel else kept))
         lengths.diagonal().copy_(whole[0].norm(dim=-1))
@@ -145,30 +158,42 @@ def _by_attention(block: Block) -> Float[Tensor, "t s"]:
     return maps(block, everywhere, ("attnresln_n",))["attnresln_n"][0]
 
 
-def _from_others(
-    block: Block, answer: Response, rotation: Float[Tensor, "m k"] | None, budget: int
-) -> Float[Tensor, "t s"]:
-    """|N_i z_ij| without the residual: every fixed linear map is multiplied into the weights beforehand.
+@dataclass(frozen=True)
+class _Ways:
+    """All that is the same for every target and pair, multiplied into weights beforehand.
 
-    The pre-activations come by head, sum_h A^h_ij v^h_j (W_h W_in), so that only W_out is a product per pair.
+    Pre-activations come by head, sum_h A^h_ij v^h_j (W_h W_in), so that only `down` is a product per pair.
     """
-    forward, norms = answer.parts.feed_forward, answer.parts.feed_forward_norms
-    weight, scale = arrival(block)
-    read, out = _linear(norms.before, weight), _linear(norms.after, weight)
+
+    parts: Parts
+    past: Float[Tensor, "h d k"]
+    into: tuple[Float[Tensor, "h d n"], ...]
+    down: Float[Tensor, "n k"]
+
+
+def _ways(parts: Parts, rotation: Float[Tensor, "m k"] | None) -> _Ways:
+    forward, norms = parts.feed_forward, parts.feed_forward_norms
+    weight = arrival_weight(parts)
+    read, past = _linear(norms.before, weight), _linear(norms.after, weight)
     down = _linear(norms.after, _linear(norms.inside, forward.down.weight))
     if rotation is not None:
-        out, down = out @ rotation, down @ rotation
-    ways = [read @ affine.weight for affine in (forward.activated, forward.linear) if affine is not None]
+        past, down = past @ rotation, down @ rotation
+    into = tuple(read @ affine.weight for affine in (forward.activated, forward.linear) if affine is not None)
+    return _Ways(parts, past, into, down)
+
+
+def _from_others(block: Block, answer: Response, ways: _Ways, budget: int) -> Float[Tensor, "t s"]:
+    """|N_i z_ij| for all pairs, without the residual."""
     factor = answer.read_scale * answer.branch_scale
     counts = [(slope * factor)[0] for slope in (answer.slope, answer.linear_slope) if slope is not None]
     lengths = block.input.new_zeros(block.attention.shape[-2:])
-    for targets, sources, (vectors, hidden, *linear) in pairs(block, [out, *ways], budget):
+    for targets, sources, (vectors, hidden, *linear) in pairs(block, [ways.past, *ways.into], budget):
         hidden.mul_(counts[0][targets])
         for share in linear:
             hidden.addcmul_(share, counts[1][targets])
-        vectors.flatten(0, 1).addmm_(hidden.flatten(0, 1), down)
+        vectors.flatten(0, 1).addmm_(hidden.flatten(0, 1), ways.down)
         lengths[targets, sources] = vectors.norm(dim=-1).T
-    return lengths * (scale * answer.final_scale)[0].abs()
+    return lengths * (arrival_scale(block) * answer.final_scale)[0].abs()
 
 
 def _rotation(width: int, count: int, seed: int) -> Float[Tensor, "m k"]:

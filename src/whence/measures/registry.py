@@ -78,14 +78,121 @@ class Settings:
         return self.batch.mask
 
 
+_NORM = "length"
+_SHARE = "share"
 _TOLERANCE = {"tolerance": None}
+
+# maps that can be accumulated over layers, and what each needs
+_MAPS = {
+    "attn_w": Variable(MAP, _SHARE, "attention weight, mean of the heads", ROWS),
+    "attn_n": Variable(MAP, _NORM, "length of the vector the attention carries from source to target", NORMS),
+    "attnres_w": Variable(MAP, _SHARE, "half the attention weight, half the token itself for the residual", ROWS),
+    "attnres_n": Variable(MAP, _NORM, "the same length with the residual added to the token itself", NORMS),
+    "attnresln_n": Variable(MAP, _NORM, "the same length past the norm that follows the residual", NORMS),
+}
+_BLOCK = {"block_n": Variable(MAP, _NORM, "length of the vector from source to target in the whole block", NORMS)}
+_ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
+_ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
 
 MEASURES: dict[str, Measure] = {
     "attention": Measure(
         about="The attention weights as the model computed them.",
-        variables={"attention": Variable(HEADS, "share", "weight of a source in a target's new vector", ATTENTION)},
+        variables={"attention": Variable(HEADS, _SHARE, "weight of a source in a target's new vector", ATTENTION)},
         papers=("vaswani2017",),
         source="blocks:attention",
+    ),
+    "effective": Measure(
+        about="The part of the attention that reaches the head's output.",
+        variables={"effective": Variable(HEADS, "weight", "attention without its part in the null space", VALUES)},
+        papers=("brunner2020",),
+        source="blocks:effective",
+        options=_TOLERANCE,
+    ),
+    "null": Measure(
+        about="The part of the attention that has no effect on the head's output.",
+        variables={"null": Variable(HEADS, "weight", "attention inside the null space", VALUES)},
+        papers=("brunner2020",),
+        source="blocks:effective",
+        options=_TOLERANCE,
+    ),
+    "rank": Measure(
+        about="How many directions a head's values span, and how many changes of attention they cannot see.",
+        variables={
+            "rank": Variable(BY_HEAD, "dimensions", "numerical rank of the values past the projection", VALUES),
+            "nullity": Variable(BY_HEAD, "dimensions", "changes of a row without effect", VALUES),
+            "nullity_sums": Variable(BY_HEAD, "dimensions", "those of them that keep the row's sum", VALUES),
+        },
+        papers=("brunner2020",),
+        source="blocks:rank",
+        options=_TOLERANCE,
+    ),
+    "minimum": Measure(
+        about="The smallest attention with the same head output and row sums.",
+        variables={"minimum": Variable(HEADS, "weight", "smallest weights that do the same; may be negative", VALUES)},
+        papers=("brunner2020",),
+        source="blocks:minimum",
+        options=_TOLERANCE,
+    ),
+    "minimum_simplex": Measure(
+        about="The smallest probability distribution with the same head output.",
+        variables={"minimum_simplex": Variable(HEADS, _SHARE, "smallest distribution that does the same", VALUES | ROWS)},
+        papers=("brunner2020",),
+        source="blocks:minimum_simplex",
+        options=_TOLERANCE,
+    ),
+    "norms": Measure(
+        about="How much each source gives each target in the attention part of a block, by weight and by norm.",
+        variables=_MAPS,
+        papers=("kobayashi2020", "kobayashi2021"),
+        source="blocks:norms",
+    ),
+    "norms_heads": Measure(
+        about="The same by head, before the residual.",
+        variables={"attn_n_heads": Variable(HEADS, _NORM, "length of what a head carries", NORMS)},
+        papers=("kobayashi2020",),
+        source="blocks:norms_heads",
+    ),
+    "mixing": Measure(
+        about="How much of each token's new vector came from other tokens, by five methods.",
+        variables={"mixing": Variable(RATIO, _SHARE, "share that came from other tokens", NORMS | ROWS)},
+        papers=("kobayashi2021",),
+        source="blocks:norms",
+    ),
+    "block": Measure(
+        about="How much each source gives each target in a whole block, feed-forward included.",
+        variables=_BLOCK,
+        papers=("kobayashi2024",),
+        source="blocks:block",
+        options={"block_error": None, "seed": 0},
+    ),
+    "alti": Measure(
+        about="Share of each source in the state after attention, by how much nearer it brings the target.",
+        variables=_ALTI,
+        papers=("ferrando2022",),
+        source="blocks:alti",
+    ),
+    "value_zeroing": Measure(
+        about="Share of each source in a block's output, by what its absence changes.",
+        variables=_ZEROING,
+        papers=("mohebbi2023",),
+        source="blocks:value_zeroing",
+    ),
+    "expansion": Measure(
+        about="How much longer the attention's map makes a vector, from the weights alone.",
+        variables={"expansion": Variable(BY_LAYER, "factor", "root mean square of the singular values", NORMS)},
+        papers=("kobayashi2021",),
+        source="blocks:expansion",
+        over="model",
+    ),
+    "rollout": Measure(
+        about="Any of the maps accumulated over layers, rows as shares; see the docs for when it misleads.",
+        variables={
+            f"rollout_{name}": Variable(MAP, _SHARE, f"{name} accumulated over layers", entry.needs, base=name)
+            for name, entry in (_MAPS | _BLOCK | _ALTI | _ZEROING).items()
+        },
+        papers=("abnar2020",),
+        source="blocks:rollouts",
+        over="layers",
     ),
 }
 

@@ -4,7 +4,18 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.measures.vectors import BUDGET, arrival, branched, by_sequence, own, pairs, settled, single
+from whence.measures.vectors import (
+    BUDGET,
+    anatomy_of,
+    arrival_scale,
+    arrival_weight,
+    branched,
+    by_sequence,
+    own,
+    pairs,
+    settled,
+    single,
+)
 from whence.models.trace import Block
 
 
@@ -39,7 +50,7 @@ def alti(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Float
 
 def _nearer(block: Block, budget: int) -> Float[Tensor, "t s"]:
     state, kept = block.middle[0], settled(block, branched(block, own(block)) + block.input)[0]
-    weight, scale = arrival(block)
+    weight, scale = arrival_weight(anatomy_of(block)), arrival_scale(block)
     left = state.norm(p=1, dim=-1, keepdim=True).repeat(1, len(state))
     for targets, sources, (vectors,) in pairs(block, [weight], budget):
         apart = vectors.mul_(scale[0, targets]).sub_(state[targets])

@@ -5,8 +5,10 @@ from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from whence.measures.spaces import basis, inverse_factor, limits, settled, trusted, unit_basis
+from whence.errors import Unsupported
+from whence.measures.spaces import at_least_single, basis, inverse_factor, limits, settled, trusted, unit_basis
 from whence.models.trace import Block
+from whence.models.verify import LIMITS
 
 # targets that share one factor: small enough that few sources tell them apart, large enough for few factors
 CHUNK = 16
@@ -16,6 +18,17 @@ def support(block: Block, mask: Bool[Tensor, "b s"]) -> Bool[Tensor, "b #h t s"]
     """Which sources each target sees: real tokens the mask lets through; padding sees and is seen by nothing."""
     real = mask[:, None, :, None] & mask[:, None, None, :]
     return real if block.allowed is None else block.allowed & real
+
+
+def need_rows_of_one(block: Block, mask: Bool[Tensor, "b s"]) -> None:
+    """Refuses attention with sinks, where rows sum to less than one and are no distributions."""
+    sums = at_least_single(block.attention).sum(dim=-1).transpose(1, 2)[mask]
+    worst = sums.flatten()[(sums - 1).abs().argmax()]
+    if (worst - 1).abs() > LIMITS[block.attention.dtype]:
+        raise Unsupported(
+            f"Layer {block.layer} has a row of attention that sums to {worst:.3g} (an attention sink), and this needs rows"
+            " that sum to one; use `effective` and `null`, which do not."
+        )
 
 
 def project(

@@ -1,6 +1,7 @@
 """The vector each source token gives each target token in a block, without ever holding all of them at once."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -65,20 +66,24 @@ def settled(block: Block, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b t
     return vectors if after is None else after.linear(vectors) * after.scale(block.before_norm)
 
 
-def arrival(block: Block) -> tuple[Float[Tensor, "h d m"], Float[Tensor, "b t 1"]]:
-    """The way from values to the state between attention and feed-forward: one linear map, one number per target.
+def arrival_weight(parts: Parts) -> Float[Tensor, "h d m"]:
+    """The linear way from values to the state between attention and feed-forward, the same for all targets.
 
-    settled(branched(sum_h A^h_ij f_h(x_j))) = scale_i * sum_h A^h_ij v^h_j W_h.
+    settled(branched(sum_h A^h_ij f_h(x_j))) = scale_i sum_h A^h_ij v^h_j W_h; this is W, `arrival_scale` the rest.
     """
+    weight = parts.projection.weight
+    for norm in (parts.attention_norms.inside, parts.attention_norms.after):
+        weight = weight if norm is None else norm.linear(weight)
+    return weight
+
+
+def arrival_scale(block: Block) -> Float[Tensor, "b t 1"]:
+    """One number per target, from the real states: the norms' scales and the residual scale."""
     parts = anatomy_of(block)
-    weight, scale = parts.projection.weight, torch.full_like(block.input[..., :1], parts.residual_scale)
-    if parts.attention_norms.inside is not None:
-        weight = parts.attention_norms.inside.linear(weight)
-        scale = scale * parts.attention_norms.inside.scale(block.projected)
-    if parts.attention_norms.after is not None:
-        weight = parts.attention_norms.after.linear(weight)
-        scale = scale * parts.attention_norms.after.scale(block.before_norm)
-    return weight, scale
+    scale = torch.full_like(block.input[..., :1], parts.residual_scale)
+    for norm, state in ((parts.attention_norms.inside, block.projected), (parts.attention_norms.after, block.before_norm)):
+        scale = scale if norm is None else scale * norm.scale(state)
+    return scale
 
 
 def by_sequence(
@@ -112,19 +117,36 @@ def pairs(
 ) -> Iterator[tuple[slice, slice, list[Float[Tensor, "s t _"]]]]:
     """Of a block with one sequence: targets, sources, and sum_h A^h_ij v^h_j W_h of each pair for every W given.
 
-    In chunks of at most `budget` entries; targets that see none of the sources (the past in a decoder) are left out.
+    In chunks of at most `budget` entries, each written over the one before; targets that see none of the sources (the
+    past in a decoder) are left out.
     """
     attention, values = block.attention[0], block.values[0]
-    rows = max(1, budget // max(weight.shape[-1] for weight in weights))
+    widest = max(weight.shape[-1] for weight in weights)
+    rows = max(1, budget // widest)
+    buffers = [values.new_empty(min(rows, attention[0].numel()) * weight.shape[-1]) for weight in weights]
+    for part in chunks(attention.shape[-1], max(1, budget // (len(attention) * widest))):
+        given = [rearrange(values[:, part] @ weight, "h s w -> s h w") for weight in weights]
+        for targets, sources in _windows(attention[..., part], rows):
+            seen = rearrange(attention[:, targets, part][..., sources], "h t s -> s t h").contiguous()
+            place = slice(part.start + sources.start, part.start + sources.stop)
+            yield targets, place, [_into(buffer, seen, vectors[sources]) for buffer, vectors in zip(buffers, given, strict=True)]
+
+
+def _into(
+    buffer: Float[Tensor, " _"], seen: Float[Tensor, "s t h"], vectors: Float[Tensor, "s h w"]
+) -> Float[Tensor, "s t w"]:
+    """The product in memory that is there already: fresh pages would cost more than the arithmetic."""
+    shape = (*seen.shape[:2], vectors.shape[-1])
+    return torch.bmm(seen, vectors, out=buffer[: math.prod(shape)].view(shape))
+
+
+def _windows(attention: Float[Tensor, "h t s"], rows: int) -> Iterator[tuple[slice, slice]]:
+    """Targets and sources of at most `rows` pairs, without targets that see none of the sources."""
     for sources in chunks(attention.shape[-1], max(1, rows // attention.shape[-2])):
         seeing = attention[..., sources].any(dim=-1).any(dim=0).nonzero()
-        if not len(seeing):
-            continue
-        given = [rearrange(values[:, sources] @ weight, "h s w -> s h w") for weight in weights]
-        for chunk in chunks(int(seeing.max() + 1 - seeing.min()), rows):
-            targets = slice(chunk.start + int(seeing.min()), chunk.stop + int(seeing.min()))
-            seen = rearrange(attention[:, targets, sources], "h t s -> s t h").contiguous()
-            yield targets, sources, [seen @ vectors for vectors in given]
+        first, last = (int(seeing.min()), int(seeing.max())) if len(seeing) else (0, -1)
+        for chunk in chunks(last + 1 - first, rows):
+            yield slice(first + chunk.start, first + chunk.stop), sources
 
 
 def chunks(length: int, size: int) -> Iterator[slice]:

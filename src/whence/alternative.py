@@ -1,0 +1,44 @@
+"""Another attention with the same output, demonstrated on a text (Brunner et al. 2020)."""
+
+from collections.abc import Sequence
+
+import torch
+import xarray
+
+from whence.measures.alternative import alternative_of
+from whence.models.encode import encode
+from whence.models.load import Model
+from whence.text import sentence
+
+
+def alternative(
+    model: Model,
+    text: object,
+    layer: int,
+    head: int,
+    row: int | None = None,
+    direction: Sequence[float] | None = None,
+    seed: int = 0,
+) -> xarray.Dataset:
+    """One head's attention moved as far as it can go without any effect, put back into the model and checked.
+
+    `attention` and `alternative` are both distributions over the sources. The attributes say how far a weight moved
+    (`change`) and how little the head's output and the logits did (relative to their largest entry).
+    """
+    encoded = encode(model.anatomy, model.tokenizer, sentence(text))
+    given = None if direction is None else torch.as_tensor(direction, dtype=torch.float64)
+    found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
+    both = {"attention": found.attention, "alternative": found.alternative}
+    tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}
+    return xarray.Dataset(
+        {name: (("target", "source"), weights[0].float().cpu().numpy()) for name, weights in both.items()},
+        coords={"layer": layer, "head": head, **tokens},
+        attrs={
+            "model": model.id,
+            "measures": "effective",
+            "seed": seed,
+            "change": found.change,
+            "output_difference": found.output_difference,
+            "logits_difference": found.logits_difference,
+        },
+    )
