@@ -4,6 +4,7 @@ The claim checks itself: the changed weights are put back into the model, and th
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from einops import einsum
@@ -12,11 +13,14 @@ from torch import Tensor
 
 from whence.errors import BadInput, Unsupported
 from whence.measures.attention import nullity_with_sums, rank
-from whence.measures.spaces import at_least_single, readable, settled
+from whence.measures.null_space import along, unlike
+from whence.measures.spaces import at_least_single, readable
 from whence.measures.supports import need_rows_of_one, support
 from whence.models.anatomy import Anatomy
-from whence.models.capture import walk
+from whence.models.capture import Edit, walk
 from whence.models.trace import Batch, Block
+
+Direction = Float[Tensor, "*t s"] | Literal["unlike"] | None
 
 
 @dataclass(frozen=True)
@@ -40,143 +44,101 @@ def alternative_of(
     layer: int,
     head: int,
     row: int | None = None,
-    direction: Float[Tensor, "*t s"] | None = None,
+    direction: Direction = None,
     seed: int = 0,
 ) -> Alternative:
-    """The head's attention moved as far as it can go, at one row or at all, and the model run again with it."""
-    _check(anatomy, batch, layer, head, row)
+    """The head's attention moved as far as it can go, at one row or at all, and the model run again with it.
+
+    Without a direction: a random one, in units of the weights. A given one is projected on the null space; "unlike"
+    goes to the distribution least like the original.
+    """
+    _check(anatomy, batch, layer, head, row, direction)
     before = walk(anatomy, batch, lambda block: block if block.layer == layer else None, logits=True)
     block = before.blocks[layer - 1]
-    assert block is not None and before.logits is not None
-    mask = batch.mask.to(block.attention.device)
+    assert block is not None
+    original, mask = block.attention[:, head], batch.mask.to(block.attention.device)
     need_rows_of_one(block, mask)
     changed = _change(block, mask, head, row, direction, seed)
-    _need_change(block, mask, head, changed)
+    change = float((changed - original).abs().max())
+    if change <= 2 * torch.finfo(original.dtype).eps:
+        raise Unsupported(_unmoved(block, mask, head, row))
     after = walk(anatomy, batch, lambda _: None, logits=True, edit=_editor(layer, head, changed))
-    assert after.logits is not None
+    assert before.logits is not None and after.logits is not None
+    outputs = (_output(block, weights, head)[mask] for weights in (changed, original))
     return Alternative(
-        layer=layer,
-        head=head,
-        attention=block.attention[:, head],
-        alternative=changed,
-        change=float((changed - block.attention[:, head]).abs().max()),
-        output_difference=_apart(_output(block, changed, head)[mask], _output(block, block.attention[:, head], head)[mask]),
-        logits_difference=_apart(after.logits[mask], before.logits[mask]),
+        layer, head, original, changed, change, _apart(*outputs), _apart(after.logits[mask], before.logits[mask])
     )
 
 
-def alternative(
-    weights: Float[Tensor, "t s"],
-    values: Float[Tensor, "s d"],
-    seen: Bool[Tensor, "t s"],
-    draws: Float[Tensor, "t s"],
-    scale: Float[Tensor, "t s"],
-) -> Float[Tensor, "t s"]:
-    """Every row moved as far as the simplex lets it, without effect: A + lambda A~, A~ in the left null space of [T, 1].
-
-    lambda = min over a~_j < 0 of -a_j / a~_j. A~ is the draw projected on the null space in units of `scale`: ones
-    give the plain projection; the weights themselves keep tiny weights from stopping the step at once.
-    """
-    out = weights.clone()
-    for row in seen.any(dim=-1).nonzero().flatten().tolist():
-        sources = seen[row]
-        step = null_direction(draws[row, sources], values[sources], scale[row, sources])
-        out[row, sources] = furthest(weights[row, sources], step)
-    return out
-
-
-def null_direction(
-    draw: Float[Tensor, " s"], values: Float[Tensor, "s d"], scale: Float[Tensor, " s"]
-) -> Float[Tensor, " s"]:
-    """scale * w, with w the part of the draw orthogonal to the columns of scale * [T, 1], so (scale w) [T, 1] = 0."""
-    size = values.norm(dim=-1).max().clamp(min=torch.finfo(values.dtype).tiny)
-    columns = torch.cat([values / size, torch.ones_like(values[:, :1])], dim=-1) * scale[:, None]
-    smallest = torch.tensor(torch.finfo(values.dtype).eps * max(columns.shape), dtype=values.dtype, device=values.device)
-    spanned = settled(columns, smallest)
-    if int(spanned.any(dim=0).sum()) == len(draw):  # no null space: what is left of the draw would be rounding
-        return torch.zeros_like(draw)
-    for _ in range(2):
-        draw = draw - spanned @ (spanned.T @ draw)
-    return scale * draw
-
-
-def furthest(weights: Float[Tensor, " s"], step: Float[Tensor, " s"]) -> Float[Tensor, " s"]:
-    """weights + lambda step, lambda as large as keeps every entry at zero or above; unchanged without a direction."""
-    falling = step < 0
-    if not bool(falling.any()):
-        return weights
-    length = (-weights[falling] / step[falling]).min()
-    return (weights + length * step).clamp(min=0)
-
-
-def _check(anatomy: Anatomy, batch: Batch, layer: int, head: int, row: int | None) -> None:
+def _check(anatomy: Anatomy, batch: Batch, layer: int, head: int, row: int | None, direction: Direction) -> None:
+    length = batch.ids.shape[1]
     if not 1 <= layer <= anatomy.layers:
         raise BadInput(f"There is no layer {layer}: the model has layers 1 to {anatomy.layers}.")
     if not 0 <= head < anatomy.heads:
         raise BadInput(f"There is no head {head}: each layer has heads 0 to {anatomy.heads - 1}.")
-    if row is not None and not 0 <= row < batch.ids.shape[1]:
-        raise BadInput(f"There is no row {row}: the text has tokens 0 to {batch.ids.shape[1] - 1}.")
+    if row is not None and not 0 <= row < length:
+        raise BadInput(f"There is no row {row}: the text has tokens 0 to {length - 1}.")
+    if isinstance(direction, str) and direction != "unlike":
+        raise BadInput(f"There is no direction {direction!r}: give none, 'unlike', or one number per token.")
+    if isinstance(direction, Tensor) and direction.shape not in ((length,), (length, length)):
+        raise BadInput(f"The direction has shape {tuple(direction.shape)}; the text has {length} tokens.")
 
 
 def _change(
-    block: Block,
-    mask: Bool[Tensor, "b s"],
-    head: int,
-    row: int | None,
-    direction: Float[Tensor, "*t s"] | None,
-    seed: int,
+    block: Block, mask: Bool[Tensor, "b s"], head: int, row: int | None, direction: Direction, seed: int
 ) -> Float[Tensor, "b t s"]:
-    """The head's weights in every sequence moved, in the block's dtype."""
-    original = block.attention[:, head]
-    seen = support(block, mask)
-    seen = seen[:, min(head, seen.shape[1] - 1)] & _chosen(row, original)
+    """The head's weights moved in every sequence, in the block's dtype."""
+    weights = block.attention[:, head].double()
     values = readable(block).double()
     values = values[:, head * values.shape[1] // block.attention.shape[1]]
-    weights = original.double()
-    if direction is None:
-        draws = torch.randn(weights.shape[1:], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        scale = weights
+    seen = support(block, mask)
+    seen = seen[:, min(head, seen.shape[1] - 1)]
+    if row is not None:
+        seen = seen & (torch.arange(weights.shape[1], device=seen.device) == row)[:, None]
+    if isinstance(direction, str):
+        moved = [unlike(*parts) for parts in zip(weights, values, seen, strict=True)]
     else:
-        draws, scale = direction.double().expand(weights.shape[1:]), torch.ones_like(weights)
-    draws = draws.to(weights.device)
-    moved = [alternative(*parts, draws, one) for *parts, one in zip(weights, values, seen, scale, strict=True)]
-    return torch.stack(moved).to(original.dtype)
+        draws = _draws(direction, weights, seed)
+        scale = weights if direction is None else torch.ones_like(weights)
+        parts = zip(weights, values, seen, draws, scale, strict=True)
+        moved = [along(*part) for part in parts]
+    return torch.stack(moved).to(block.attention.dtype)
 
 
-def _chosen(row: int | None, like: Float[Tensor, "b t s"]) -> Bool[Tensor, " t 1"]:
-    places = torch.arange(like.shape[1], device=like.device)
-    return (torch.ones_like(places, dtype=torch.bool) if row is None else places == row)[:, None]
+def _draws(
+    direction: Float[Tensor, "*t s"] | None, weights: Float[Tensor, "b t s"], seed: int
+) -> Float[Tensor, "b t s"]:
+    if direction is None:
+        size, generator = weights.shape[1:], torch.Generator().manual_seed(seed)
+        return torch.randn(size, generator=generator, dtype=weights.dtype).to(weights.device).expand_as(weights)
+    return direction.to(weights).expand_as(weights)
 
 
-def _need_change(block: Block, mask: Bool[Tensor, "b s"], head: int, changed: Float[Tensor, "b t s"]) -> None:
-    resolution = torch.finfo(block.attention.dtype).eps
-    if (changed - block.attention[:, head]).abs().max() > 2 * resolution:
-        return
+def _unmoved(block: Block, mask: Bool[Tensor, "b s"], head: int, row: int | None) -> str:
+    """Why nothing moved: no null space at all, or none where the row looks."""
     tokens, most = int(mask.sum(dim=-1).max()), int(rank(block, mask)[:, head].max())
-    reason = "its weights there are too concentrated to move"
+    reason = f"the mask or the weights themselves leave too few tokens to {'any row' if row is None else f'row {row}'}"
     if not bool(nullity_with_sums(block, mask)[:, head].any()):
         reason = f"{tokens} tokens, rank {most} and the row sum leave no null space"
-    elif block.allowed is not None:
-        reason += ", or the row sees too few tokens"
-    raise Unsupported(
-        f"Head {head} of layer {block.layer} has no other attention with the same output: {reason}; use a longer text or"
-        " another row."
+    return (
+        f"Head {head} of layer {block.layer} has no other attention with the same output: {reason}; use a longer text"
+        " or another row."
     )
 
 
-def _editor(layer: int, head: int, changed: Float[Tensor, "b t s"]):
+def _editor(layer: int, head: int, changed: Float[Tensor, "b t s"]) -> Edit:
     def edit(number: int, weights: Tensor) -> Tensor | None:
         if number != layer:
             return None
-        weights = weights.clone()
-        weights[:, head] = changed
-        return weights
+        edited = weights.clone()
+        edited[:, head] = changed
+        return edited
 
     return edit
 
 
 def _output(block: Block, weights: Float[Tensor, "b t s"], head: int) -> Float[Tensor, "b t d"]:
-    """What the head adds at each target, before the output projection."""
+    """What the head gives at each target, before the output projection."""
     return einsum(at_least_single(weights), at_least_single(block.values[:, head]), "b t s, b s d -> b t d")
 
 

@@ -16,9 +16,10 @@ from whence.measures.vectors import anatomy_of, chunks
 from whence.models.parts import Norm
 from whence.models.trace import Block
 
-# entries held at a time: the vectors of all heads of 128 tokens of BERT-base, 5 MB in float32
-VECTORS = 12 * 128 * 768
-PAIRS = 12 * 256 * 128
+# entries held at a time: of BERT-base, the vectors of all heads of 256 tokens, and the weights of 1024 x 128 pairs;
+# smaller pieces would fit the cache better still, but each is a wait for all threads, dear on a busy machine
+VECTORS = 12 * 256 * 768
+PAIRS = 12 * 1024 * 128
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,12 @@ def _uncentred(
 def _quadratic(attention: Float[Tensor, "b h t s"], grams: Float[Tensor, "b s kh h"]) -> Float[Tensor, "k b t s"]:
     """a_ij^T G_j a_ij for every pair and each kind of Gram matrix."""
     batch, heads, targets, sources = attention.shape
-    kinds = grams.shape[2] // heads
-    squares = attention.new_empty(kinds, batch, targets, sources)
-    for row in range(batch):
+    squares = attention.new_empty(grams.shape[2] // heads, batch, targets, sources)
+    many = max(1, PAIRS // (heads * targets * sources))
+    for rows in chunks(batch, many):
         for part in chunks(sources, max(1, PAIRS // (heads * targets))):
-            seen = rearrange(attention[row, :, :, part].mT.contiguous(), "h s t -> s h t")
-            mapped = rearrange(grams[row, part] @ seen, "s (k h) t -> s k h t", k=kinds)
-            squares[:, row, :, part] = rearrange(mapped.mul_(seen[:, None]).sum(dim=2), "s k t -> k t s")
+            seen = rearrange(attention[rows, :, :, part], "b h t s -> (b s) h t")
+            mapped = rearrange(grams[rows, part].flatten(0, 1) @ seen, "n (k h) t -> n k h t", h=heads)
+            summed = mapped.mul_(seen[:, None]).sum(dim=2)
+            squares[:, rows, :, part] = rearrange(summed, "(b s) k t -> k b t s", s=part.stop - part.start)
     return squares

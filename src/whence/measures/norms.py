@@ -3,6 +3,7 @@ token's new vector came from others (Kobayashi et al. 2020, 2021).
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from einops import einsum
@@ -47,14 +48,12 @@ def maps_and_mixing(
     block: Block, mask: Bool[Tensor, "b s"], names: Iterable[str] = NAMES, methods: Sequence[str] = NAMES
 ) -> dict[str, Tensor]:
     """The named maps and, if methods are given, "mixing"; what they share is computed once."""
-    block, names, mask = single(block), tuple(names), mask.to(block.input.device)
-    pairs = None if WEIGHTS.issuperset(names) else lengths(block)
-    shares = {} if WEIGHTS.issuperset({*names, *methods}) else _shares(block, own(block) if pairs is None else pairs.own)
-    padded = ~(mask[:, :, None] & mask[:, None, :])
-    found = {name: MAPS[name](block, pairs, shares).masked_fill(padded, 0) for name in names}
+    mask, names = mask.to(block.input.device), tuple(names)
+    ground = _ground(single(block), frozenset(names), frozenset(methods))
+    found = {name: _without(MAPS[name](ground), mask[:, :, None] & mask[:, None, :]) for name in names}
     if methods:
-        ratios = torch.stack([_ratio(name, block, shares) for name in methods], dim=1)
-        found["mixing"] = ratios.masked_fill(~mask[:, None], 0)
+        ratios = torch.stack([_ratio(name, ground) for name in methods], dim=1)
+        found["mixing"] = _without(ratios, mask[:, None])
     return found
 
 
@@ -71,65 +70,88 @@ def head_norms(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b h t 
     return carried.masked_fill(~(mask[:, None, :, None] & mask[:, None, None, :]), 0)
 
 
+@dataclass(frozen=True)
+class _Ground:
+    """What maps and ratios are made of; only what was asked for is there."""
+
+    block: Block
+    weights: Float[Tensor, "b t s"] | None
+    pairs: Lengths | None
+    shares: dict[str, Shares]
+
+
+def _ground(block: Block, names: frozenset[str], methods: frozenset[str]) -> _Ground:
+    weights = block.attention.mean(dim=1) if (names | methods) & WEIGHTS else None
+    pairs = lengths(block) if names - WEIGHTS else None
+    shares = {}
+    if (names | methods) - WEIGHTS:
+        shares = _shares(block, own(block) if pairs is None else pairs.own)
+    return _Ground(block, weights, pairs, shares)
+
+
 def _shares(block: Block, given: Float[Tensor, "b t m"]) -> dict[str, Shares]:
     """Kept and taken, of each method with vectors; past a norm after the residual without its 1 / std_i."""
     others = total(block) - given
-    kept, taken = branched(block, given) + block.input, branched(block, others)
-    found = {"attn_n": _both(given, others), "attnres_n": _both(kept, taken)}
+    both = torch.stack([branched(block, given) + block.input, branched(block, others)])
     after = anatomy_of(block).attention_norms.after
-    past = found["attnres_n"] if after is None else _both(after.linear(kept), after.linear(taken))
-    return found | {"attnresln_n": past}
+    joined = both.norm(dim=-1).unbind()
+    past = joined if after is None else after.linear(both).norm(dim=-1).unbind()
+    return {"attn_n": (given.norm(dim=-1), others.norm(dim=-1)), "attnres_n": joined, "attnresln_n": past}
 
 
-def _both(kept: Float[Tensor, "b t m"], taken: Float[Tensor, "b t m"]) -> Shares:
-    return kept.norm(dim=-1), taken.norm(dim=-1)
+def _without(values: Tensor, real: Bool[Tensor, "b #t s"]) -> Tensor:
+    return values if bool(real.all()) else values.masked_fill(~real, 0)
 
 
-def _ratio(method: str, block: Block, shares: dict[str, Shares]) -> Float[Tensor, "b t"]:
+def _ratio(method: str, ground: _Ground) -> Float[Tensor, "b t"]:
     if method in WEIGHTS:
-        taken = 1 - block.attention.diagonal(dim1=-2, dim2=-1).mean(dim=1)
+        assert ground.weights is not None
+        taken = 1 - ground.weights.diagonal(dim1=-2, dim2=-1)
         return taken if method == "attn_w" else taken / 2
-    kept, taken = shares[method]
+    kept, taken = ground.shares[method]
     return taken / (taken + kept)
 
 
-def _attn_w(block: Block, pairs: Lengths | None, shares: dict[str, Shares]) -> Float[Tensor, "b t s"]:
-    return block.attention.mean(dim=1)
+def _attn_w(ground: _Ground) -> Float[Tensor, "b t s"]:
+    assert ground.weights is not None
+    return ground.weights
 
 
-def _attnres_w(block: Block, pairs: Lengths | None, shares: dict[str, Shares]) -> Float[Tensor, "b t s"]:
-    halved = block.attention.mean(dim=1) / 2
+def _attnres_w(ground: _Ground) -> Float[Tensor, "b t s"]:
+    halved = _attn_w(ground) / 2
     halved.diagonal(dim1=-2, dim2=-1).add_(0.5)
     return halved
 
 
-def _attn_n(block: Block, pairs: Lengths | None, shares: dict[str, Shares]) -> Float[Tensor, "b t s"]:
-    assert pairs is not None
-    return pairs.plain
+def _attn_n(ground: _Ground) -> Float[Tensor, "b t s"]:
+    assert ground.pairs is not None
+    return ground.pairs.plain
 
 
-def _attnres_n(block: Block, pairs: Lengths | None, shares: dict[str, Shares]) -> Float[Tensor, "b t s"]:
-    assert pairs is not None
-    parts = anatomy_of(block)
+def _attnres_n(ground: _Ground) -> Float[Tensor, "b t s"]:
+    assert ground.pairs is not None
+    parts = anatomy_of(ground.block)
     inside = parts.attention_norms.inside
-    found = pairs.plain if inside is None else pairs.normed * inside.scale(block.projected)
-    found = found * abs(parts.residual_scale)
-    found.diagonal(dim1=-2, dim2=-1).copy_(shares["attnres_n"][0])
+    found = ground.pairs.plain if inside is None else ground.pairs.normed * inside.scale(ground.block.projected)
+    return _onto_diagonal(found * abs(parts.residual_scale), ground.shares["attnres_n"])
+
+
+def _attnresln_n(ground: _Ground) -> Float[Tensor, "b t s"]:
+    assert ground.pairs is not None
+    parts = anatomy_of(ground.block)
+    after = parts.attention_norms.after
+    if after is None:
+        return _attnres_n(ground)
+    found = _onto_diagonal(ground.pairs.normed * abs(parts.residual_scale), ground.shares["attnresln_n"])
+    return found.mul_(after.scale(ground.block.before_norm))
+
+
+def _onto_diagonal(found: Float[Tensor, "b t s"], shares: Shares) -> Float[Tensor, "b t s"]:
+    found.diagonal(dim1=-2, dim2=-1).copy_(shares[0])
     return found
 
 
-def _attnresln_n(block: Block, pairs: Lengths | None, shares: dict[str, Shares]) -> Float[Tensor, "b t s"]:
-    assert pairs is not None
-    parts = anatomy_of(block)
-    after = parts.attention_norms.after
-    if after is None:
-        return _attnres_n(block, pairs, shares)
-    found = pairs.normed * abs(parts.residual_scale)
-    found.diagonal(dim1=-2, dim2=-1).copy_(shares["attnresln_n"][0])
-    return found * after.scale(block.before_norm)
-
-
-MAPS: dict[str, Callable[[Block, Lengths | None, dict[str, Shares]], Tensor]] = {
+MAPS: dict[str, Callable[[_Ground], Tensor]] = {
     "attn_w": _attn_w,
     "attn_n": _attn_n,
     "attnres_w": _attnres_w,

@@ -26,8 +26,8 @@ def need_rows_of_one(block: Block, mask: Bool[Tensor, "b s"]) -> None:
     worst = sums.flatten()[(sums - 1).abs().argmax()]
     if (worst - 1).abs() > LIMITS[block.attention.dtype]:
         raise Unsupported(
-            f"Layer {block.layer} has a row of attention that sums to {worst:.3g} (an attention sink), and this needs rows"
-            " that sum to one; use `effective` and `null`, which do not."
+            f"Layer {block.layer} has a row of attention that sums to {worst:.3g} (an attention sink), and this needs"
+            " rows that sum to one; use `effective` and `null`, which do not."
         )
 
 
@@ -39,7 +39,8 @@ def project(
 ) -> Float[Tensor, "b h t s"]:
     """Each row of weights projected on the column space of the values it sees, zero on what it does not see.
 
-    a -> a_S V_S V_S^+, S the sources seen. Singular values below tolerance (eps * max(|S|, d)) times the largest are zero.
+    a -> a_S V_S V_S^+, S the sources seen; singular values below tolerance (eps * max(|S|, d)) times the largest
+    count as zero.
     """
     targets, sources = seen.any(dim=-1), seen.any(dim=-2)
     if bool((seen == targets[..., :, None] & sources[..., None, :]).all()):
@@ -79,12 +80,17 @@ def _project_rows(
     counts = torch.zeros_like(seen, dtype=values.dtype).scatter_add(2, _like(which, seen), seen.to(values.dtype))
     out = _averaged(weights * seen[:, None], which, counts) * seen[:, None]
     few = counts.count_nonzero(dim=-1) <= values.shape[-1]
-    sure = _independent(values, counts * few[..., None], smallest)
-    for chunk in (~few).any(dim=0).nonzero().flatten().split(CHUNK):
+    sure = _independent(values, counts * few[..., None], smallest) & few
+    chunks = list((~few).any(dim=0).nonzero().flatten().split(CHUNK))
+    while chunks:
+        chunk = chunks.pop()
         many = ~few[:, chunk]
         solved, condition = _solved(weights[:, :, chunk], values, seen[:, chunk], many, passes)
-        out[:, :, chunk] = torch.where(many[:, None, :, None], solved, out[:, :, chunk])
-        sure[:, chunk] = torch.where(many, trusted(condition, smallest[:, chunk]), sure[:, chunk])
+        good = many & trusted(condition, smallest[:, chunk])
+        out[:, :, chunk] = torch.where(good[:, None, :, None], solved, out[:, :, chunk])
+        sure[:, chunk] |= good
+        if len(chunk) > 1 and not bool((good | ~many).all()):  # too little in common: by halves, at last each alone
+            chunks += chunk.chunk(2)
     for index, row in (~sure).nonzero().tolist():
         sources = seen[index, row]
         columns = settled(values[index, sources], smallest[index, row])

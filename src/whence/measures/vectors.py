@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from einops import rearrange
@@ -91,24 +91,27 @@ def by_sequence(
 ) -> Float[Tensor, "b t s"]:
     """A map measured on each sequence alone, its padding left out, and zero where the padding was."""
     maps = block.input.new_zeros(*mask.shape, mask.shape[1])
-    for row, real in enumerate(mask.to(block.input.device)):
-        keep = real.nonzero()[:, 0]
-        maps[row, keep[:, None], keep] = measure(_alone(block, row, keep))
+    for row, real in enumerate(mask):
+        keep = _stretch(real)
+        maps[row, keep, keep] = measure(_alone(block, slice(row, row + 1), keep))
     return maps
 
 
-def _alone(block: Block, row: int, keep: Tensor) -> Block:
-    def states(found: Tensor | None) -> Any:
-        return None if found is None else found[row : row + 1, keep]
+def _stretch(real: Bool[Tensor, " s"]) -> slice:
+    places = real.nonzero()[:, 0].tolist() or [0]
+    assert places[-1] - places[0] < max(1, int(real.sum())), "real tokens stand together, padding around them"
+    return slice(places[0], places[0] + int(real.sum()))
 
+
+def _alone(block: Block, row: slice, keep: slice) -> Block:
     return dataclasses.replace(
         block,
-        attention=block.attention[row : row + 1, :, keep][..., keep],
-        grouped_values=block.grouped_values[row : row + 1, :, keep],
+        attention=block.attention[row, :, keep, keep],
+        grouped_values=block.grouped_values[row, :, keep],
         mask=None,
-        input=states(block.input),
-        projected=states(block.projected),
-        output=states(block.output),
+        input=block.input[row, keep],
+        projected=None if block.projected is None else block.projected[row, keep],
+        output=block.output[row, keep],
     )
 
 

@@ -75,12 +75,12 @@ def run(model: nn.Module, batch: Batch, own_positions: bool = False, **more: Any
     if not own_positions and not bool(mask[:, 0].all()):
         arguments["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
     known = inspect.signature(model.forward).parameters
-    with _threads(batch.ids.numel()):
+    with threads_for(batch.ids.numel()):
         return model(**{name: value for name, value in arguments.items() if name in known})[0]
 
 
 @contextmanager
-def _threads(tokens: int) -> Iterator[None]:
+def threads_for(tokens: int) -> Iterator[None]:
     """One thread for a few tokens: on a busy machine several spend their time waiting for each other (8x here)."""
     before = torch.get_num_threads()
     torch.set_num_threads(1 if tokens <= FEW else before)

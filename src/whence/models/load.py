@@ -14,7 +14,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 from whence.errors import BadInput, Unsupported
 from whence.models import builtin
 from whence.models.anatomy import Anatomy
-from whence.models.locate import locate
+from whence.models.capture import threads_for
+from whence.models.locate import PROBE_LENGTH, locate
 from whence.models.verify import Check, capabilities, verify
 
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -70,7 +71,8 @@ def load(
         )
     place, number = _device(device), _dtype(dtype)
     if model is None:
-        network, tokenizer = builtin.read()
+        with threads_for(PROBE_LENGTH):
+            network, tokenizer = builtin.read()
         return _wrapped(network.to(place, number), tokenizer, builtin.NAME, builtin.SHA256[:12])
     options = dict(model_kwargs or {}) | {"revision": revision, "trust_remote_code": trust_remote_code}
     source = _source(model, options, allow_pickle)
@@ -90,8 +92,9 @@ def quiet(bars: bool) -> None:
 
 def _wrapped(model: PreTrainedModel, tokenizer: Any, name: str, revision: str | None) -> Model:
     _refuse_meta(model)
-    anatomy = locate(model)
-    return Model(model, tokenizer, anatomy, verify(anatomy), name, revision)
+    with threads_for(PROBE_LENGTH):
+        anatomy = locate(model)
+        return Model(model, tokenizer, anatomy, verify(anatomy), name, revision)
 
 
 def _refuse_meta(model: PreTrainedModel) -> None:

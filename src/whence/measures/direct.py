@@ -1,0 +1,147 @@
+"""A block's derivative written out for the parts it has: norms, attention, feed-forward, residuals.
+
+The same numbers as through the block's own code, about twice as fast: what depends on the state alone (scales, slopes
+of the activation, attention) is computed once, and nothing is kept for a derivative that is not asked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import jvp
+
+from whence.measures.fold import agrees, heads_tangent, scores_spread
+from whence.measures.vectors import single
+from whence.models.parts import Activation, FeedForward, Norm, Parts
+from whence.models.tangent import Attended, Step
+
+
+@dataclass(frozen=True, eq=False)
+class Tilt:
+    """The derivative of a norm at given states: scale (z - (z D) D^T / m), where D are directions it does not see.
+
+    They are the state itself, normed, and the vector of ones when the norm is centred.
+    """
+
+    blind: Float[Tensor, "t m n"]
+    scale: Float[Tensor, "t m"]
+
+    @classmethod
+    def of(cls, norm: Norm, states: Float[Tensor, "t m"]) -> "Tilt":
+        scale = norm.scale(states)
+        centred = states - states.mean(dim=-1, keepdim=True) if norm.centred else states
+        blind = [centred * scale] + [torch.ones_like(states)] * norm.centred
+        return cls(torch.stack(blind, dim=-1), scale * norm.weight)
+
+    def __call__(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        """In place."""
+        by_token = rearrange(tangents, "k t m -> t k m")
+        by_token.baddbmm_(by_token @ self.blind, self.blind.mT, alpha=-1 / tangents.shape[-1])
+        return tangents.mul_(self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """The derivative of a feed-forward at given states: its two or three weights, and what lies between them."""
+
+    forward: FeedForward
+    activated: Float[Tensor, "t n"]
+    linear: Float[Tensor, "t n"] | None
+
+    @classmethod
+    def of(cls, forward: FeedForward, states: Float[Tensor, "t m"]) -> "Slopes":
+        before = forward.activated(states)
+        active, slope = jvp(forward.activation, (before,), (torch.ones_like(before),))
+        if forward.linear is None:
+            return cls(forward, slope, None)
+        return cls(forward, slope * forward.linear(states), active)
+
+    def __call__(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        hidden = (tangents @ self.forward.activated.weight).mul_(self.activated)
+        if self.forward.linear is not None and self.linear is not None:
+            hidden.addcmul_(tangents @ self.forward.linear.weight, self.linear)
+        return hidden @ self.forward.down.weight
+
+
+def _same(tangents: Tensor) -> Tensor:
+    return tangents
+
+
+@dataclass(frozen=True, eq=False)
+class Direct:
+    """One block's derivative, in pieces."""
+
+    step: Step
+    attended: Attended
+    parts: Parts
+    spread: Float[Tensor, "g r t d e"]
+    inside: Callable[[Tensor], Tensor]
+    after: Callable[[Tensor], Tensor]
+    feed_before: Callable[[Tensor], Tensor]
+    feed: Slopes
+    feed_inside: Callable[[Tensor], Tensor]
+    feed_after: Callable[[Tensor], Tensor]
+
+    def push(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        return self.finish(tangents, self.heads(tangents))
+
+    def heads(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t n"]:
+        """What the heads give: the part of keys and values, then that of the queries."""
+        queries, keys, values = self.step.attends(tangents)
+        keys, values = (rearrange(part, "k g t d -> t k (g d)") for part in (keys, values))
+        heads = heads_tangent(self.attended, slice(None), keys, values)
+        groups, shared = self.spread.shape[:2]
+        queries = rearrange(queries, "k (g r) t d -> (g r t) k d", g=groups)
+        moved = torch.bmm(queries, rearrange(self.spread, "g r t d e -> (g r t) d e"))
+        heads += rearrange(moved, "(g r t) k e -> t k (g r e)", g=groups, r=shared)
+        return rearrange(heads, "t k n -> k t n")
+
+    def finish(self, tangents: Float[Tensor, "k t m"], heads: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
+        """From the input and what the heads give to the output."""
+        scale = self.parts.residual_scale
+        weight = rearrange(self.parts.projection.weight, "h d m -> (h d) m")
+        middle = self.after(self.inside(heads @ weight).mul_(scale).add_(tangents))
+        read = tangents if self.parts.parallel else middle
+        fed = self.feed_inside(self.feed(self.feed_before(read.clone())))
+        return self.feed_after(fed.mul_(scale).add_(middle))
+
+
+def direct(step: Step) -> Direct | None:
+    """The block's derivative from its parts; None where they are not known or do not give the block's own."""
+    if step.attended is None or step.parts is None:
+        return None
+    parts, states = single(step.parts), step.states
+    norms, feed_norms = parts.attention_norms, parts.feed_forward_norms
+    projected = rearrange(step.attended.mixed, "g r t e -> t (g r e)") @ rearrange(
+        parts.projection.weight, "h d m -> (h d) m"
+    )
+    projected = projected if parts.projection.bias is None else projected + parts.projection.bias
+    joined = states + _normed(norms.inside, projected) * parts.residual_scale
+    middle = _normed(norms.after, joined)
+    read = states if parts.parallel else middle
+    fed = parts.feed_forward(_normed(feed_norms.before, read))
+    total = middle + _normed(feed_norms.inside, fed) * parts.residual_scale
+    found = Direct(
+        step,
+        step.attended,
+        parts,
+        scores_spread(step.attended),
+        inside=_tilt(norms.inside, projected),
+        after=_tilt(norms.after, joined),
+        feed_before=_tilt(feed_norms.before, read),
+        feed=Slopes.of(parts.feed_forward, _normed(feed_norms.before, read)),
+        feed_inside=_tilt(feed_norms.inside, fed),
+        feed_after=_tilt(feed_norms.after, total),
+    )
+    return found if agrees(step, found.push) else None
+
+
+def _tilt(norm: Norm | None, states: Float[Tensor, "t m"]) -> Callable[[Tensor], Tensor]:
+    return _same if norm is None else Tilt.of(norm, states)
+
+
+def _normed(norm: Norm | None, states: Float[Tensor, "t m"]) -> Float[Tensor, "t m"]:
+    return states if norm is None else norm(states)

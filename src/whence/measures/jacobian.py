@@ -1,0 +1,227 @@
+"""Where each hidden token came from: the size of the derivative of every token's state by every token's embedding.
+
+J^l_ij = d h^l_i / d h^0_j is a matrix; its size is its Frobenius norm (Hidden Token Attribution, Brunner et al. 2020), its
+spectral norm, or the length of 1^T J_ij, the gradient of the sum of the state's components (G*, Westera 2019). Local
+derivatives are those of one block alone, d h^l_i / d h^(l-1)_j.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from whence.errors import BadInput
+from whence.measures.local import local_frobenius
+from whence.measures.sketch import sketched
+from whence.measures.travel import Bundle, Progress, portion, travel
+from whence.models.anatomy import Anatomy
+from whence.models.tangent import Chain, Step, linearised
+from whence.models.trace import Batch
+
+NORMS = ("frobenius", "spectral", "ones")
+MODES = ("auto", "exact", "sketch")
+STARTS = ("embedding", "sum")
+FEW = 8  # source tokens up to which `auto` is exact
+MEMORY = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Norms of J_ij at the layers, targets and sources asked for; their standard errors when they were sketched.
+
+    `probes` is how many directions of each source token were tried: all of them when exact.
+    """
+
+    norms: Float[Tensor, "layer target source"]
+    standard_error: Float[Tensor, "layer target source"] | None
+    probes: int
+    layers: tuple[int, ...]
+    targets: tuple[int, ...]
+    sources: tuple[int, ...]
+    tokens: int
+
+
+def jacobian(
+    anatomy: Anatomy,
+    batch: Batch,
+    norm: str = "frobenius",
+    mode: str = "auto",
+    start: str = "embedding",
+    layers: Iterable[int] | None = None,
+    targets: Iterable[int] | None = None,
+    sources: Iterable[int] | None = None,
+    error: float = 0.02,
+    seed: int = 0,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> Flow:
+    """The norm of d h^l_i / d h^0_j for every layer, target and source of one sentence (Brunner et al. 2020).
+
+    `start="sum"` differentiates by the sum of the embeddings before their norm; without such a norm it is layer 0.
+    `mode="sketch"` tries random directions until `error` is reached (see `sketch`), `auto` does so past a few sources.
+    """
+    for name, value, known in (("norm", norm, NORMS), ("mode", mode, MODES), ("start", start, STARTS)):
+        _check_known(name, value, known)
+    if mode == "sketch" and norm != "frobenius":
+        raise BadInput(f"Only the frobenius norm can be sketched, and {norm!r} was asked for; use mode='exact'.")
+    found = _Asked.of(anatomy, batch, layers, targets, sources)
+    with linearised(anatomy, batch, embedding_sum=start == "sum") as chain:
+        if norm == "ones":
+            return found.flow(_ones(chain, found.depth, memory)[..., list(found.sources)], None, 1)
+        if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
+            return found.flow(*sketched(chain, found.sources, found.depth, error, seed, memory, progress))
+        return found.flow(_exact(chain, found, norm, memory, progress), None, _width(chain))
+
+
+def jacobian_local(
+    anatomy: Anatomy,
+    batch: Batch,
+    norm: str = "frobenius",
+    layers: Iterable[int] | None = None,
+    targets: Iterable[int] | None = None,
+    sources: Iterable[int] | None = None,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> Flow:
+    """The norm of d h^l_i / d h^(l-1)_j, of one block alone, exact."""
+    _check_known("norm", norm, NORMS)
+    found = _Asked.of(anatomy, batch, layers, targets, sources)
+    with linearised(anatomy, batch) as chain:
+        rows = []
+        for done, layer in enumerate(found.layers):
+            rows.append(_LOCAL[norm](Chain(chain.steps[layer - 1 : layer], chain.causal, None), memory))
+            if progress is not None:
+                progress(done + 1, len(found.layers))
+    norms = torch.stack(rows)[:, list(found.targets)][..., list(found.sources)]
+    return Flow(norms, None, anatomy.width, found.layers, found.targets, found.sources, found.tokens)
+
+
+def gradient(anatomy: Anatomy, batch: Batch, start: str = "embedding", memory: int = MEMORY) -> Flow:
+    """G*: |1^T d h^l_i / d h^0_j|, one backward pass per layer and target (Westera 2019), without dropout."""
+    return jacobian(anatomy, batch, norm="ones", start=start, memory=memory)
+
+
+def gradient_local(anatomy: Anatomy, batch: Batch, memory: int = MEMORY) -> Flow:
+    """G: |1^T d h^l_i / d h^(l-1)_j|, one backward pass through one block per target (Westera 2019)."""
+    return jacobian_local(anatomy, batch, norm="ones", memory=memory)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The layers (from 1), targets and sources (from 0) of the answer, checked."""
+
+    layers: tuple[int, ...]
+    targets: tuple[int, ...]
+    sources: tuple[int, ...]
+    tokens: int
+
+    @classmethod
+    def of(cls, anatomy: Anatomy, batch: Batch, layers, targets, sources) -> "_Asked":
+        tokens = batch.ids.shape[1]
+        return cls(
+            _within("layer", layers, 1, anatomy.layers),
+            _within("target", targets, 0, tokens - 1),
+            _within("source", sources, 0, tokens - 1),
+            tokens,
+        )
+
+    @property
+    def depth(self) -> int:
+        return max(self.layers)
+
+    def flow(self, norms: Tensor, errors: Tensor | None, probes: int) -> Flow:
+        """The rows asked for, out of all layers up to the depth and all targets."""
+        places = torch.tensor([layer - 1 for layer in self.layers])
+        norms, *rest = (part[places][:, list(self.targets)] for part in (norms, errors) if part is not None)
+        return Flow(norms, rest[0] if rest else None, probes, self.layers, self.targets, self.sources, self.tokens)
+
+
+def _within(name: str, asked: Iterable[int] | None, lowest: int, highest: int) -> tuple[int, ...]:
+    if asked is None:
+        return tuple(range(lowest, highest + 1))
+    found = tuple(asked)
+    wrong = [number for number in found if not lowest <= number <= highest]
+    if wrong or not found:
+        raise BadInput(f"There are {name}s {lowest} to {highest}, and {wrong[0] if wrong else 'none'} was asked for.")
+    return found
+
+
+def _check_known(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise BadInput(f"There is no {name} {value!r}; there are: {', '.join(known)}.")
+
+
+def _width(chain: Chain) -> int:
+    return chain.states.shape[-1] if chain.start is None else chain.start.shape[1]
+
+
+def directions(chain: Chain, source: int) -> Float[Tensor, "w m"]:
+    """Every unit change of the source token, as a change of layer 0."""
+    if chain.start is not None:
+        return chain.start[source]
+    return torch.eye(chain.states.shape[-1], dtype=chain.states.dtype, device=chain.states.device)
+
+
+def _exact(
+    chain: Chain, asked: _Asked, norm: str, memory: int, progress: Progress | None
+) -> Float[Tensor, "layer target source"]:
+    """All unit changes pushed once for all layers and targets."""
+    places = {source: place for place, source in enumerate(asked.sources)}
+    size = portion(chain, memory) if norm == "frobenius" else _width(chain)
+    bundles = [Bundle(source, part) for source in places for part in directions(chain, source).split(size)]
+    found = chain.states.new_zeros(asked.depth, asked.tokens, len(places))
+
+    def visit(layer: int, which: int, tangents: Float[Tensor, "u k m"]) -> None:
+        row = found[layer, asked.tokens - len(tangents) :, places[bundles[which].source]]
+        row += _SIZES[norm](tangents)
+
+    travel(chain, bundles, asked.depth, memory, visit, progress)
+    return found.sqrt()
+
+
+def _squares(tangents: Float[Tensor, "u k m"]) -> Float[Tensor, " u"]:
+    return torch.linalg.vector_norm(tangents, dim=(1, 2)).square()
+
+
+def _largest(tangents: Float[Tensor, "u k m"]) -> Float[Tensor, " u"]:
+    """The largest singular value, squared: the largest eigenvalue of J J^T."""
+    return torch.linalg.eigvalsh(tangents @ tangents.mT)[:, -1].clamp(min=0)
+
+
+_SIZES = {"frobenius": _squares, "spectral": _largest}
+
+
+def _ones(chain: Chain, depth: int, memory: int) -> Float[Tensor, "layer target source"]:
+    """|1^T J_ij| of every layer: cotangents of ones go down, and those of the next layer join them on the way."""
+    tokens, width = chain.states.shape
+    size = portion(chain, memory)
+    ones = torch.diag_embed(chain.states.new_ones(width, tokens)).permute(1, 2, 0)
+    pulled: list[Tensor] = []
+    for step in reversed(chain.steps[:depth]):
+        pulled.append(ones)
+        pulled = [torch.cat([step.pull(part) for part in below.split(size)]) for below in pulled]
+    found = torch.stack(pulled[::-1])
+    return _arrived(chain, found).norm(dim=-1)
+
+
+def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Float[Tensor, "layer target s w"]:
+    return cotangents if chain.start is None else torch.einsum("ltsm,swm->ltsw", cotangents, chain.start)
+
+
+def _local_frobenius(chain: Chain, memory: int) -> Float[Tensor, "target source"]:
+    found = local_frobenius(chain.steps[0], portion(chain, memory), memory)
+    return _local_exact("frobenius", chain, memory) if found is None else found
+
+
+def _local_exact(norm: str, chain: Chain, memory: int) -> Float[Tensor, "target source"]:
+    tokens = tuple(range(len(chain.states)))
+    return _exact(chain, _Asked((1,), tokens, tokens, len(tokens)), norm, memory, None)[0]
+
+
+_LOCAL = {
+    "frobenius": _local_frobenius,
+    "spectral": lambda chain, memory: _local_exact("spectral", chain, memory),
+    "ones": lambda chain, memory: _ones(chain, 1, memory)[0],
+}

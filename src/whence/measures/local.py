@@ -1,0 +1,2 @@
+def local_frobenius(step, chunk, memory):
+    return None
