@@ -16,7 +16,7 @@ PAGE    := demo.html
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench docs lint types imports pytest wheel clean
+.PHONY: help demo test bench pictures docs lint types imports pytest wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,9 @@ pytest: $(VENV)/.ready-dev ## the tests alone
 
 bench: $(VENV)/.ready-dev ## the benchmarks
 	$(RUN) benchmarks
+
+pictures: $(VENV)/.ready-dev ## draw the pictures of the documentation again
+	$(BIN)/python docs/pictures.py
 
 wheel: $(VENV)/.ready-dev ## build dist/whence-*.whl
 	$(RUN) build --wheel --no-isolation --outdir dist

@@ -5,11 +5,37 @@ from torch import Tensor
 
 from whence.models.trace import Batch, Block
 
+MASKS = ("all", "causal", "window", "band", "scattered")
+
 
 def block_of(attention: Tensor, values: Tensor, mask: Tensor | None = None) -> Block:
     """A block with nothing but attention and values; the output projection is unknown, so taken to keep all."""
     states = torch.zeros(*attention.shape[:1], attention.shape[2], 4)
     return Block(1, attention, values, mask, states, None, states, None)
+
+
+def allowed(kind: str, length: int) -> torch.Tensor | None:
+    place = torch.arange(length)
+    distance = place[:, None] - place[None, :]
+    masks = {
+        "causal": distance >= 0,
+        "window": (distance >= 0) & (distance < 11),
+        "band": distance.abs() < 8,
+        "scattered": (distance == 0) | (torch.rand(length, length, generator=torch.Generator().manual_seed(3)) < 0.7),
+    }
+    return None if kind == "all" else masks[kind][None, None]
+
+
+def random_block(kind: str, length: int, width: int, heads: int = 4, groups: int = 2, batch: int = 2, **options):
+    mask = allowed(kind, length)
+    scores = 2 * torch.randn(batch, heads, length, length, **options)
+    weights = (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(dim=-1)
+    values = torch.randn(batch, groups, length, width, **options)
+    return block_of(weights, values, None if mask is None else mask.expand(batch, -1, -1, -1))
+
+
+def everything(block) -> torch.Tensor:
+    return torch.ones(block.attention.shape[0], block.attention.shape[-1], dtype=torch.bool)
 
 
 def padded_batch(vocabulary: int, lengths: tuple[int, ...], side: str, seed: int = 1) -> Batch:

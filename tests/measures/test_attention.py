@@ -8,11 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.families import CONFIGS, build
-from tests.measures.rows import apart, block_of, naive_projection, outputs_per_source, padded_batch
+from tests.measures.rows import (
+    MASKS,
+    allowed,
+    apart,
+    block_of,
+    everything,
+    naive_projection,
+    outputs_per_source,
+    padded_batch,
+    random_block,
+)
 from whence.measures.attention import effective, null, nullity, nullity_with_sums, rank
 from whence.models.capture import trace
 from whence.models.locate import locate
 from whence.models.parts import Projection
+from whence.models.trace import Batch
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXT = (
     "The history of the city begins in the ninth century, when merchants from the north built a small harbour at the"
@@ -20,45 +33,11 @@ TEXT = (
     " grew, and with it the quarrels between the guilds and the bishop, who claimed the right to tax every ship that"
     " entered the river. A great fire destroyed most of the wooden houses; the new town was built of brick."
 )
-MASKS = ("all", "causal", "window", "band", "scattered")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Thousands of tiny matrices: threads would only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def traced(name: str, lengths: tuple[int, ...], side: str, **more):
     model = build(name, **more)
     return trace(locate(model), padded_batch(model.config.vocab_size, lengths, side))
-
-
-def allowed(kind: str, length: int) -> torch.Tensor | None:
-    place = torch.arange(length)
-    distance = place[:, None] - place[None, :]
-    masks = {
-        "causal": distance >= 0,
-        "window": (distance >= 0) & (distance < 11),
-        "band": distance.abs() < 8,
-        "scattered": (distance == 0) | (torch.rand(length, length, generator=torch.Generator().manual_seed(3)) < 0.7),
-    }
-    return None if kind == "all" else masks[kind][None, None]
-
-
-def random_block(kind: str, length: int, width: int, heads: int = 4, groups: int = 2, batch: int = 2, **options):
-    mask = allowed(kind, length)
-    scores = 2 * torch.randn(batch, heads, length, length, **options)
-    weights = (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(dim=-1)
-    values = torch.randn(batch, groups, length, width, **options)
-    return block_of(weights, values, None if mask is None else mask.expand(batch, -1, -1, -1))
-
-
-def everything(block) -> torch.Tensor:
-    return torch.ones(block.attention.shape[0], block.attention.shape[-1], dtype=torch.bool)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -140,10 +119,8 @@ def test_a_projection_that_lacks_rank_leaves_less():
     assert got[:, 2].abs().max() == 0
 
 
-@given(
-    st.sampled_from(MASKS), st.integers(2, 24), st.integers(1, 9), st.sampled_from([1, 2, 4]), st.integers(0, 2**16)
-)
-@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(MASKS), st.integers(2, 24), st.integers(1, 9), st.sampled_from([1, 2, 4]), st.integers(0, 2**16))
+@settings(deadline=None, max_examples=40)
 def test_identities(kind, length, width, groups, seed):
     torch.manual_seed(seed)
     block = random_block(kind, length, width, groups=groups, dtype=torch.float64)
@@ -161,7 +138,7 @@ def test_identities(kind, length, width, groups, seed):
 
 
 @given(st.integers(2, 14), st.integers(0, 9), st.sampled_from(["left", "right"]), st.booleans(), st.integers(0, 2**16))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_padding_and_the_order_of_the_batch_change_nothing(length, more, side, causal, seed):
     torch.manual_seed(seed)
     block = random_block("causal" if causal else "all", length, width=4)
@@ -222,17 +199,19 @@ def test_the_tolerance_is_relative_to_the_largest_singular_value():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_read_as_float32(dtype):
     block = random_block("causal", 20, width=8)
-    half = dataclasses.replace(block, attention=block.attention.to(dtype), grouped_values=block.grouped_values.to(dtype))
+    half = dataclasses.replace(
+        block, attention=block.attention.to(dtype), grouped_values=block.grouped_values.to(dtype)
+    )
     found = effective(half, everything(block))
     assert found.dtype == torch.float32
     assert apart(found, naive_projection(half, everything(block))) < 1e-5
 
 
 def test_on_real_weights_of_an_encoder(builtin):
-    for words, limit in ((12, 1.0), (70, 0.9)):
+    for words, limit in ((12, 1.0), (50, 0.9)):
         encoded = builtin.tokenizer(" ".join(TEXT.split()[:words]), return_tensors="pt")["input_ids"]
         found = trace(builtin.anatomy, _batch(encoded))
-        for block in found.blocks:
+        for block in found.blocks[::5]:
             got = effective(block, found.batch.mask)
             assert apart(got, naive_projection(block, found.batch.mask)) < 1e-5
             pair = torch.stack([got.flatten(), block.attention.float().flatten()])
@@ -251,6 +230,4 @@ def test_on_real_weights_of_a_decoder_where_equal_tokens_have_equal_values(smoll
 
 
 def _batch(ids):
-    from whence.models.trace import Batch
-
     return Batch(ids, torch.ones_like(ids, dtype=torch.bool))

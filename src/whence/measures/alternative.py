@@ -4,7 +4,6 @@ The claim checks itself: the changed weights are put back into the model, and th
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from einops import einsum
@@ -20,7 +19,7 @@ from whence.models.anatomy import Anatomy
 from whence.models.capture import Edit, walk
 from whence.models.trace import Batch, Block
 
-Direction = Float[Tensor, "*t s"] | Literal["unlike"] | None
+Direction = Float[Tensor, "*t s"] | str | None
 
 
 @dataclass(frozen=True)

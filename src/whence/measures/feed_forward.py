@@ -3,8 +3,8 @@ residuals, all norms (Kobayashi et al. 2024).
 
 The feed-forward is taken apart by integrated gradients from zero, which makes it a linear map per target:
 * activation g of one number u: the slope (g(u) - g(0)) / u, times the source's share of u;
-* gated, g(a) u: with S = integral of g(x a) over x from 0 to 1, the slope S for the shares of u and u (g(a) - S) / a for
-  the shares of a.
+* gated, g(a) u: with S the integral of g(x a) over x from 0 to 1, the slope S for the shares of u, and u (g(a) - S) / a
+  for the shares of a.
 The shares of biases belong to no source. With them the vectors sum to the block's output.
 """
 
@@ -48,11 +48,13 @@ def sketched_block_norms(
 ) -> Float[Tensor, "b t s"]:
     """The same within a relative standard error: output vectors are projected at random before they are measured.
 
-    |N_i z_ij| ~ sqrt(m / k) |Q^T N_i z_ij|, Q the first k columns of a random rotation; see `probes` for k. The diagonal is exact.
+    |N_i z_ij| ~ sqrt(m / k) |Q^T N_i z_ij|, Q the first k columns of a random rotation of the m dimensions; `probes`
+    tells k. The diagonal is exact, and so is all of it where k reaches m. The same seed gives the same numbers.
     """
     block = single(block)
     width = block.input.shape[-1]
-    return _norms(block, mask, _rotation(width, probes(width, error), seed).to(block.input), budget)
+    count = probes(width, error)
+    return _norms(block, mask, None if count == width else _rotation(width, count, seed).to(block.input), budget)
 
 
 def probes(width: int, error: float) -> int:
@@ -81,7 +83,7 @@ class Response:
         forward, norms = self.parts.feed_forward, self.parts.feed_forward_norms
         read = _linear(norms.before, vectors) * self.read_scale
         hidden = read @ forward.activated.weight * self.slope
-        if forward.linear is not None:
+        if forward.linear is not None and self.linear_slope is not None:
             hidden = hidden + read @ forward.linear.weight * self.linear_slope
         return _linear(norms.inside, hidden @ forward.down.weight) * self.branch_scale
 
@@ -111,7 +113,7 @@ def response(block: Block) -> Response:
 def slopes(
     forward: FeedForward, read: Float[Tensor, "b t m"]
 ) -> tuple[Float[Tensor, "b t n"], Float[Tensor, "b t n"] | None]:
-    """Per neuron and target, what one unit of pre-activation counts for; of the gated forms also one of the linear part."""
+    """Per neuron and target what one unit of pre-activation counts for, and in gated forms one of the linear part."""
     before = _away_from_zero(forward.activated(read))
     active = forward.activation(before)
     if forward.linear is None:

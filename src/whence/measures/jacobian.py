@@ -15,9 +15,9 @@ from torch import Tensor
 from whence.errors import BadInput
 from whence.measures.local import local_frobenius
 from whence.measures.sketch import sketched
-from whence.measures.travel import Bundle, Progress, portion, travel
+from whence.measures.travel import Bundle, Progress, Road, portion, travel
 from whence.models.anatomy import Anatomy
-from whence.models.tangent import Chain, Step, linearised
+from whence.models.tangent import Chain, linearised
 from whence.models.trace import Batch
 
 NORMS = ("frobenius", "spectral", "ones")
@@ -71,7 +71,7 @@ def jacobian(
         if norm == "ones":
             return found.flow(_ones(chain, found.depth, memory)[..., list(found.sources)], None, 1)
         if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
-            return found.flow(*sketched(chain, found.sources, found.depth, error, seed, memory, progress))
+            return found.flow(*sketched(Road.of(chain, found.depth, memory, progress), found.sources, error, seed))
         return found.flow(_exact(chain, found, norm, memory, progress), None, _width(chain))
 
 
@@ -177,7 +177,7 @@ def _exact(
         row = found[layer, asked.tokens - len(tangents) :, places[bundles[which].source]]
         row += _SIZES[norm](tangents)
 
-    travel(chain, bundles, asked.depth, memory, visit, progress)
+    travel(Road.of(chain, asked.depth, memory, progress), bundles, visit)
     return found.sqrt()
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from whence.measures.grams import Lengths, lengths
-from whence.measures.vectors import anatomy_of, branched, own, single, total
+from whence.measures.vectors import anatomy_of, branched, own, projected_of, single, total
 from whence.models.trace import Block
 
 NAMES = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
@@ -132,7 +132,7 @@ def _attnres_n(ground: _Ground) -> Float[Tensor, "b t s"]:
     assert ground.pairs is not None
     parts = anatomy_of(ground.block)
     inside = parts.attention_norms.inside
-    found = ground.pairs.plain if inside is None else ground.pairs.normed * inside.scale(ground.block.projected)
+    found = ground.pairs.plain if inside is None else ground.pairs.normed * inside.scale(projected_of(ground.block))
     return _onto_diagonal(found * abs(parts.residual_scale), ground.shares["attnres_n"])
 
 

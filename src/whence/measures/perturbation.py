@@ -1,4 +1,4 @@
-"""What changes when a token is silenced: value zeroing, the reference the maps without perturbation are held against."""
+"""What changes when a token is silenced: value zeroing, the reference that maps without perturbation are held to."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from whence.measures.rollout import shares
-from whence.measures.vectors import BUDGET, anatomy_of, by_sequence, pairs, single
+from whence.measures.vectors import BUDGET, anatomy_of, by_sequence, pairs, projected_of, single
 from whence.models.anatomy import Anatomy
 from whence.models.capture import walk
 from whence.models.trace import Batch, Block
@@ -31,13 +31,12 @@ def zeroed(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Flo
 
 
 def _changes(block: Block, budget: int) -> Float[Tensor, "t s"]:
-    assert block.projected is not None
     real = normalize(block.rebuilt[0], dim=-1)
     parts = anatomy_of(block)
     rows = budget * block.input.shape[-1] // parts.feed_forward.down.weight.shape[0]
     found = real.new_zeros(len(real), len(real))
     for targets, sources, (vectors,) in pairs(block, [parts.projection.weight], rows):
-        without = _rebuilt(block, targets, block.projected[:, targets] - vectors)
+        without = _rebuilt(block, targets, projected_of(block)[:, targets] - vectors)
         # half the squared distance is 1 - cos, and does not drown in rounding when the change is small
         found[targets, sources] = (normalize(without, dim=-1) - real[targets]).square().sum(dim=-1).T / 2
     return found
@@ -46,11 +45,13 @@ def _changes(block: Block, budget: int) -> Float[Tensor, "t s"]:
 def _rebuilt(block: Block, targets: slice, projected: Float[Tensor, "s t m"]) -> Float[Tensor, "s t m"]:
     """The block's output had its projection given this; the sources silenced take the place of the batch."""
     count, length, _ = projected.shape
+    _, heads, *_ = block.attention.shape
+    _, groups, _, width = block.grouped_values.shape
     states = block.input[:, targets].expand(count, -1, -1)
     changed = dataclasses.replace(
         block,
-        attention=block.attention.new_empty(count, block.attention.shape[1], length, 0),
-        grouped_values=block.grouped_values.new_empty(count, *block.grouped_values.shape[1:2], 0, block.grouped_values.shape[3]),
+        attention=block.attention.new_empty(count, heads, length, 0),  # not read any more
+        grouped_values=block.grouped_values.new_empty(count, groups, 0, width),
         input=states,
         projected=projected,
         output=states,

@@ -20,7 +20,7 @@ from whence.models.trace import Block
 
 
 def rollout(maps: Float[Tensor, "layer b t s"]) -> Float[Tensor, "layer b t s"]:
-    """Share of every input token in every token of every layer, if the maps mixed nothing but shares (Abnar & Zuidema 2020).
+    """Share of every input token in every token of each layer, as if maps were all there is (Abnar & Zuidema 2020).
 
     R_l = M_l R_(l-1), R_0 the identity, rows of M_l divided by their sums; rows of padding stay zero.
 

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import BadInput
-from whence.measures.travel import Bundle, Progress, travel
+from whence.measures.travel import Bundle, Road, travel
 from whence.models.tangent import Chain
 
 PILOT = 8
@@ -27,21 +27,15 @@ MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviat
 
 
 def sketched(
-    chain: Chain,
-    sources: Sequence[int],
-    depth: int,
-    error: float,
-    seed: int,
-    memory: int,
-    progress: Progress | None = None,
+    road: Road, sources: Sequence[int], error: float, seed: int
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"], int]:
     """Norms, their standard errors, and how many directions per source token it took."""
     if not 0 < error < 1:
         raise BadInput(f"The error is a share between 0 and 1, and {error} was given.")
-    width = chain.states.shape[-1] if chain.start is None else chain.start.shape[1]
-    count, squares = min(PILOT, width), chain.states.new_zeros(0, depth, len(chain.states), len(sources))
+    width = _width(road.chain)
+    count, squares = min(PILOT, width), _tried(road, sources, range(0), seed)
     while True:
-        squares = torch.cat([squares, _tried(chain, sources, range(len(squares), count), depth, seed, memory, progress)])
+        squares = torch.cat([squares, _tried(road, sources, range(len(squares), count), seed)])
         norms, errors = estimate(squares, width)
         reached = misplaced(norms, errors)
         if reached <= error or count == width:
@@ -88,21 +82,24 @@ def probes(width: int, source: int, count: int, seed: int) -> Float[Tensor, "k w
 
 
 def _tried(
-    chain: Chain, sources: Sequence[int], which: range, depth: int, seed: int, memory: int, progress: Progress | None
+    road: Road, sources: Sequence[int], which: range, seed: int
 ) -> Float[Tensor, "k layer target source"]:
     """Squared lengths of J_ij times each of the probes."""
-    bundles = [Bundle(source, _vectors(chain, source, which, seed)) for source in sources]
-    tokens = len(chain.states)
-    found = chain.states.new_zeros(len(which), depth, tokens, len(sources))
+    chain, tokens = road.chain, len(road.chain.states)
+    found = chain.states.new_zeros(len(which), road.depth, tokens, len(sources))
 
     def visit(layer: int, place: int, tangents: Float[Tensor, "u k m"]) -> None:
         found[:, layer, tokens - len(tangents) :, place] = tangents.square().sum(dim=-1).T
 
-    travel(chain, bundles, depth, memory, visit, progress)
+    if which:
+        travel(road, [Bundle(source, _vectors(chain, source, which, seed)) for source in sources], visit)
     return found
 
 
 def _vectors(chain: Chain, source: int, which: range, seed: int) -> Float[Tensor, "k m"]:
-    width = chain.states.shape[-1] if chain.start is None else chain.start.shape[1]
-    vectors = probes(width, source, which.stop, seed)[which.start :].to(chain.states)
+    vectors = probes(_width(chain), source, which.stop, seed)[which.start :].to(chain.states)
     return vectors if chain.start is None else vectors @ chain.start[source]
+
+
+def _width(chain: Chain) -> int:
+    return chain.states.shape[-1] if chain.start is None else chain.start.shape[1]

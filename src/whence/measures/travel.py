@@ -10,9 +10,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import BadInput
+from whence.measures.direct import direct
 from whence.measures.fold import bytes_of, fold, pays
 from whence.models.memory import gigabytes
-from whence.models.tangent import Chain, Step
+from whence.models.tangent import Chain
 
 # rows of the matrix products: enough of them to run at full speed, few enough for the cache
 ROWS = 2048
@@ -20,6 +21,7 @@ ROWS = 2048
 WIDE, SQUARE = 24, 6
 Visit = Callable[[int, int, Float[Tensor, "u k m"]], None]
 Progress = Callable[[int, int], None]
+Push = Callable[[Float[Tensor, "k t m"]], Float[Tensor, "k t m"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +32,38 @@ class Bundle:
     vectors: Float[Tensor, "k m"]
 
 
-def travel(
-    chain: Chain, bundles: Sequence[Bundle], depth: int, memory: int, visit: Visit, progress: Progress | None = None
-) -> None:
-    """Calls visit(layer, which bundle, its tangents with tokens first) for every bundle after each of `depth` blocks.
+@dataclass(frozen=True, eq=False)
+class Road:
+    """The blocks up to a depth, each with the quickest way through it that needs no preparation."""
+
+    chain: Chain
+    pushes: tuple[Push, ...]
+    memory: int
+    progress: Progress | None = None
+
+    @classmethod
+    def of(cls, chain: Chain, depth: int, memory: int, progress: Progress | None = None) -> "Road":
+        ways = [(step, direct(step)) for step in chain.steps[:depth]]
+        return cls(chain, tuple(step.push if way is None else way.push for step, way in ways), memory, progress)
+
+    @property
+    def depth(self) -> int:
+        return len(self.pushes)
+
+
+def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
+    """Calls visit(layer, which bundle, its tangents with tokens first) for every bundle after each block.
 
     In a decoder the tokens may start at the bundle's source: those before it do not move. Blocks are multiplied out
     beforehand (`fold`) when the tangents that fit into the memory are many enough to pay for it.
     """
-    steps, total = chain.steps[:depth], sum(len(bundle.vectors) for bundle in bundles)
-    report = _Report(progress, depth * total)
-    chunk = portion(chain, memory)
-    together = min(_room(chain, memory), total)
-    folding = pays(together, chain.states.shape[-1])
+    total = sum(len(bundle.vectors) for bundle in bundles)
+    report = _Report(road.progress, road.depth * total)
+    chunk = portion(road.chain, road.memory)
+    together = min(_room(road.chain, road.memory), total)
+    folding = pays(together, road.chain.states.shape[-1])
     for group in _groups(bundles, together if folding else chunk):
-        chosen = {which: bundles[which] for which in group}
-        (_folded if folding else _plain)(chain, steps, chosen, chunk, visit, report)
+        (_folded if folding else _plain)(road, {which: bundles[which] for which in group}, chunk, visit, report)
 
 
 def portion(chain: Chain, memory: int) -> int:
@@ -103,38 +121,35 @@ def _groups(bundles: Sequence[Bundle], room: int) -> Iterator[list[int]]:
     yield group
 
 
-def _folded(
-    chain: Chain, steps: Sequence[Step], group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report
-) -> None:
-    states = {which: _started(chain, bundle) for which, bundle in group.items()}
-    for layer, step in enumerate(steps):
-        folded = fold(step, chunk)
+def _folded(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
+    states = {which: _started(road.chain, bundle) for which, bundle in group.items()}
+    for layer, push in enumerate(road.pushes):
+        folded = fold(road.chain.steps[layer], chunk)
         for which, tangents in states.items():
-            moved = _own_code(step, tangents, chunk) if folded is None else folded.push(tangents)
-            states[which] = moved
-            visit(layer, which, moved)
+            if folded is None:
+                tangents = _portions(push, _padded(tangents, len(road.chain.states)), chunk)
+            else:
+                tangents = folded.push(tangents)
+            states[which] = tangents
+            visit(layer, which, tangents)
             report(tangents.shape[1])
 
 
-def _plain(
-    chain: Chain, steps: Sequence[Step], group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report
-) -> None:
-    sizes = [len(bundle.vectors) for bundle in group.values()]
-    tokens = len(chain.states)
-    tangents = torch.cat([_padded(_started(chain, bundle), tokens) for bundle in group.values()], dim=1)
-    for layer, step in enumerate(steps):
-        tangents = _own_code(step, tangents, chunk)
+def _plain(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
+    sizes, tokens = [len(bundle.vectors) for bundle in group.values()], len(road.chain.states)
+    tangents = torch.cat([_padded(_started(road.chain, bundle), tokens) for bundle in group.values()], dim=1)
+    for layer, push in enumerate(road.pushes):
+        tangents = _portions(push, tangents, chunk)
         for which, own in zip(group, tangents.split(sizes, dim=1), strict=True):
             visit(layer, which, own)
         report(sum(sizes))
 
 
-def _own_code(step: Step, tangents: Float[Tensor, "u k m"], chunk: int) -> Float[Tensor, "u k m"]:
-    """Through the block's own code, a portion at a time."""
-    count = len(tangents)
-    given = rearrange(_padded(tangents, len(step.states)), "t k m -> k t m")
-    moved = torch.cat([step.push(part) for part in given.split(chunk)])
-    return rearrange(moved, "k t m -> t k m")[-count:]
+def _portions(push: Push, tangents: Float[Tensor, "u k m"], chunk: int) -> Float[Tensor, "u k m"]:
+    """Through a block, a portion of the tangents at a time."""
+    given = rearrange(tangents, "t k m -> k t m").contiguous()
+    moved = torch.cat([push(part) for part in given.split(chunk)])
+    return rearrange(moved, "k t m -> t k m")
 
 
 def _started(chain: Chain, bundle: Bundle) -> Float[Tensor, "u k m"]:

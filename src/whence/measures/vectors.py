@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from einops import rearrange
@@ -25,22 +25,30 @@ def anatomy_of(block: Block) -> Parts:
 
 
 def single(found: Some) -> Some:
-    """The same with every half-precision tensor in float32; a block in float32 or float64 as it is."""
+    """The same block, parts or tensor in float32 where it was in half precision; else as it is."""
+    return _single(found)
+
+
+def _single(found: Any) -> Any:
     if isinstance(found, Tensor):
         return found.float() if found.dtype in HALF else found
     if not dataclasses.is_dataclass(found) or isinstance(found, type):
         return found
     before = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    after = {name: single(value) for name, value in before.items()}
+    after = {name: _single(value) for name, value in before.items()}
     changed = any(after[name] is not before[name] for name in before)
     return dataclasses.replace(found, **after) if changed else found
 
 
+def projected_of(block: Block) -> Float[Tensor, "b t m"]:
+    assert block.projected is not None, "the output projection was not found"
+    return block.projected
+
+
 def total(block: Block) -> Float[Tensor, "b t m"]:
     """What all sources gave, sum_j sum_h A^h_ij f_h(x_j): the projection's output as captured, without its bias."""
-    assert block.projected is not None
     bias = anatomy_of(block).projection.bias
-    return block.projected if bias is None else block.projected - bias
+    return projected_of(block) if bias is None else projected_of(block) - bias
 
 
 def own(block: Block) -> Float[Tensor, "b t m"]:
@@ -56,7 +64,7 @@ def branched(block: Block, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b 
     parts = anatomy_of(block)
     inside = parts.attention_norms.inside
     if inside is not None:
-        vectors = inside.linear(vectors) * inside.scale(block.projected)
+        vectors = inside.linear(vectors) * inside.scale(projected_of(block))
     return vectors if parts.residual_scale == 1 else vectors * parts.residual_scale
 
 
@@ -79,11 +87,11 @@ def arrival_weight(parts: Parts) -> Float[Tensor, "h d m"]:
 
 def arrival_scale(block: Block) -> Float[Tensor, "b t 1"]:
     """One number per target, from the real states: the norms' scales and the residual scale."""
-    parts = anatomy_of(block)
-    scale = torch.full_like(block.input[..., :1], parts.residual_scale)
-    for norm, state in ((parts.attention_norms.inside, block.projected), (parts.attention_norms.after, block.before_norm)):
-        scale = scale if norm is None else scale * norm.scale(state)
-    return scale
+    norms = anatomy_of(block).attention_norms
+    scale = torch.full_like(block.input[..., :1], anatomy_of(block).residual_scale)
+    if norms.inside is not None:
+        scale = scale * norms.inside.scale(projected_of(block))
+    return scale if norms.after is None else scale * norms.after.scale(block.before_norm)
 
 
 def by_sequence(
@@ -132,7 +140,8 @@ def pairs(
         for targets, sources in _windows(attention[..., part], rows):
             seen = rearrange(attention[:, targets, part][..., sources], "h t s -> s t h").contiguous()
             place = slice(part.start + sources.start, part.start + sources.stop)
-            yield targets, place, [_into(buffer, seen, vectors[sources]) for buffer, vectors in zip(buffers, given, strict=True)]
+            both = zip(buffers, given, strict=True)
+            yield targets, place, [_into(buffer, seen, vectors[sources]) for buffer, vectors in both]
 
 
 def _into(

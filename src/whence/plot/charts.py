@@ -1,0 +1,130 @@
+"""Charts of one sentence's Dataset, as Altair objects: save them as SVG, PNG, PDF or HTML."""
+
+import altair
+import numpy as np
+import pandas
+import xarray
+
+from whence.plot import label, legible, mixing_finding, mixing_method, percent
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, measure_color
+
+CELL = 22
+COMPACT = 60
+
+
+def mixing_grid(ds: xarray.Dataset, method: str | None = None) -> altair.Chart:
+    """Layers x tokens, coloured by the share that came from other tokens; the last layer on top."""
+    method = method or mixing_method(ds)
+    values = ds["mixing"].sel({"method": method})
+    rows = _long(values.values, ("layer", "target"), ds)
+    chart = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
+    subtitle = f"{label(method).title}; {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}"
+    return _finished(chart, mixing_finding(ds), subtitle)
+
+
+def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
+    """Mean mixing ratio by layer, a line per method, labelled directly."""
+    mean = ds["mixing"].mean("target")
+    names = [str(name) for name in ds["method"].values]
+    scale = altair.Scale(domain=names, range=[measure_color(name, "light") for name in names])
+    base = altair.Chart(mean.to_dataframe().reset_index()).encode(
+        x=altair.X("layer:O", title="layer", axis=altair.Axis(labelAngle=0)),
+        y=altair.Y("mixing:Q", title="from other tokens", axis=altair.Axis(format="%"), scale={"domain": [0, 1]}),
+        color=altair.Color("method:N", scale=scale, legend=None),
+    )
+    named = base.mark_text(align="left", dx=10, fontSize=11).encode(text="title:N")
+    named.data = _line_ends(mean)
+    chart = (base.mark_line(point=True, strokeWidth=2) + named).properties(width=340, height=260)
+    overall = mean.mean("layer").to_series().sort_values()
+    low, high = overall.index[0], overall.index[-1]
+    title = f"{percent(overall[high])} came from others by {high}, {percent(overall[low])} by {low}"
+    return _finished(chart, title, f"mean over {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}")
+
+
+def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = None) -> altair.HConcatChart:
+    """Targets x sources of one layer, side by side; heads averaged unless one is named. Rows read from columns.
+
+    Maps of one unit share their limits, so that a colour means the same amount in each.
+    """
+    found = {name: _map(ds[name].sel(layer=layer), head) for name in names}
+    kinds = {name: "length" if ds[name].attrs.get("units") == "length" else "share" for name in names}
+    charts = []
+    for name, values in found.items():
+        most = max(float(abs(other).max()) for twin, other in found.items() if kinds[twin] == kinds[name])
+        rows = _long(values.values, ("target", "source"), ds)
+        signed = float(values.min()) < -1e-6
+        chart = _cells(rows, "source", "target", most, signed, descending=False, share=kinds[name] == "share")
+        charts.append(chart.properties(title=label(name).title))
+    which = "mean of the heads" if head is None else f"head {head}"
+    row = altair.hconcat(*charts).resolve_scale(color="independent")
+    return _finished(row, f"Layer {layer}, {which}", "rows are targets, columns are sources")
+
+
+def _line_ends(mean: xarray.DataArray) -> pandas.DataFrame:
+    """Where each line ends, moved apart so that the names can be read."""
+    last = mean.isel(layer=-1).to_series().sort_values()
+    apart = last.to_numpy().copy()
+    for place in range(1, len(apart)):
+        apart[place] = max(apart[place], apart[place - 1] + 0.06)
+    names = [label(str(name)).title for name in last.index]
+    return pandas.DataFrame(
+        {"method": last.index, "mixing": apart, "title": names, "layer": int(mean["layer"].values[-1])}
+    )
+
+
+def _map(values: xarray.DataArray, head: int | None) -> xarray.DataArray:
+    if "head" not in values.dims:
+        return values
+    return values.mean("head") if head is None else values.sel(head=head)
+
+
+def _long(values: np.ndarray, axes: tuple[str, str], ds: xarray.Dataset) -> pandas.DataFrame:
+    """One row per cell, tokens numbered so that equal ones stay apart."""
+    first, second = np.indices(values.shape)
+    frame = pandas.DataFrame({axes[0]: first.ravel(), axes[1]: second.ravel(), "value": values.ravel()})
+    for axis in axes:
+        frame[axis] = ds["layer"].values[frame[axis]] if axis == "layer" else frame[axis].map(_names(ds).__getitem__)
+    return frame
+
+
+def _names(ds: xarray.Dataset) -> list[str]:
+    """Tokens with their position behind a separator that the axis does not show."""
+    return [f"{legible(str(token))}\u2063{place}" for place, token in enumerate(ds["target_token"].values)]
+
+
+def _cells(
+    rows: pandas.DataFrame, across: str, down: str, most: float, signed: bool, descending: bool, share: bool = True
+) -> altair.Chart:
+    most = most or 1.0
+    domain, colours = ([-most, most], DIVERGING["light"]) if signed else ([0, most], SEQUENTIAL["light"])
+    shown = altair.Axis(labelExpr="split(datum.label, '\u2063')[0]", title=None, labelFont="monospace", ticks=False)
+    return (
+        altair.Chart(rows)
+        .mark_rect()
+        .encode(
+            x=altair.X(f"{across}:N", sort=None, axis=shown),
+            y=altair.Y(f"{down}:N", sort="descending" if descending else None, axis=shown),
+            color=altair.Color(
+                "value:Q",
+                scale=altair.Scale(domain=domain, range=list(colours), interpolate="rgb"),
+                legend=altair.Legend(title=None, format=".0%" if share else ".2", orient="bottom", gradientLength=140),
+            ),
+            tooltip=[down, across, altair.Tooltip("value:Q", format=".3")],
+        )
+        .properties(width={"step": _step(rows, across)}, height={"step": _step(rows, down)})
+    )
+
+
+def _step(rows: pandas.DataFrame, axis: str) -> int:
+    return CELL if rows[axis].nunique() <= COMPACT else 6
+
+
+def _finished(chart, title: str, subtitle: str):
+    colours = FURNITURE["light"]
+    heading = altair.TitleParams(title, subtitle=subtitle, anchor="start", offset=12, subtitleColor=colours["muted"])
+    return (
+        chart.properties(title=heading)
+        .configure(font="system-ui, sans-serif", background=colours["paper"])
+        .configure_view(stroke=None)
+        .configure_axis(grid=False, domain=False, labelColor=colours["ink"], titleColor=colours["muted"])
+    )

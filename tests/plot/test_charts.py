@@ -1,0 +1,44 @@
+"""Charts draw every cell of what they show, and can leave as SVG."""
+
+import pytest
+
+import whence
+from whence.plot.charts import maps, mixing_grid, mixing_lines
+
+TEXT = "The keys to the cabinet [MASK] on the table, the table."
+
+
+@pytest.fixture(scope="module")
+def dataset(builtin):
+    return whence.measure(builtin, TEXT, ["attention", "effective", "norms", "mixing"])
+
+
+def rows(chart):
+    found = chart.to_dict()
+    return {len(data) for data in found["datasets"].values()}
+
+
+def test_the_grid_has_a_cell_per_layer_and_token(dataset):
+    """Equal tokens keep columns of their own."""
+    tokens = dataset.sizes["target"]
+    chart = mixing_grid(dataset)
+    assert rows(chart) == {6 * tokens}
+    cells = next(iter(chart.to_dict()["datasets"].values()))
+    assert len({cell["target"] for cell in cells}) == tokens
+
+
+def test_lines_have_a_point_per_method_and_layer(dataset):
+    assert rows(mixing_lines(dataset)) == {30, 5}
+
+
+@pytest.mark.parametrize("names", [["attention"], ["attention", "effective"], ["attn_n", "attnresln_n"]])
+def test_maps_have_a_cell_per_pair(dataset, names, tmp_path):
+    chart = maps(dataset, names, layer=3)
+    assert rows(chart) == {dataset.sizes["target"] ** 2}
+    chart.save(tmp_path / "map.svg")
+    assert (tmp_path / "map.svg").read_text().count("<path") > dataset.sizes["target"] ** 2
+
+
+def test_lengths_are_not_shown_as_per_cent(dataset):
+    spec = maps(dataset, ["attn_n"], layer=1).to_dict()
+    assert spec["hconcat"][0]["encoding"]["color"]["legend"]["format"] == ".2"
