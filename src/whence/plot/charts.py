@@ -35,9 +35,9 @@ def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
     named = base.mark_text(align="left", dx=10, fontSize=11).encode(text="title:N")
     named.data = _line_ends(mean)
     chart = (base.mark_line(point=True, strokeWidth=2) + named).properties(width=340, height=260)
-    overall = mean.mean("layer").to_series().sort_values()
-    low, high = overall.index[0], overall.index[-1]
-    title = f"{percent(overall[high])} came from others by {high}, {percent(overall[low])} by {low}"
+    overall = mean.mean("layer").to_series().to_dict()
+    low, high = min(overall, key=overall.__getitem__), max(overall, key=overall.__getitem__)
+    title = f"{percent(float(overall[high]))} came from others by {high}, {percent(float(overall[low]))} by {low}"
     return _finished(chart, title, f"mean over {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}")
 
 
