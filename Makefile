@@ -23,7 +23,6 @@ help: ## this list
 
 demo: $(VENV)/.ready ## install, explain one sentence with the built-in model, write a page
 	@$(BIN)/whence explain "Paris is the capital of [MASK]." --out $(PAGE)
-	@printf '\nThe page: %s\n' "$(CURDIR)/$(PAGE)"
 
 test: lint types imports docs pytest ## every check: ruff, mypy, import-linter, docs, pytest
 

@@ -1,12 +1,14 @@
-"""What the norm-based measures cost: against the plain forward pass, a naive computation, and the machine's matmul."""
+"""What the norm-based measures cost: against the plain forward pass, the naive computation, the machine's own matmul.
 
-import dataclasses
+BERT-base in size, random weights, 8 x 128 tokens unless said otherwise. Medians of interleaved repeats.
+"""
+
 import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -19,30 +21,157 @@ from whence.models.capture import trace, walk
 from whence.models.locate import locate
 from whence.models.trace import Batch, Block
 
-REPEATS = 5
-LIMITS = {"mixing": 1.35, "maps and mixing": 1.6}
+REPEATS = 7
 
 
 def main() -> None:
-    anatomy, batch = locate(_bert()), _tokens(8, 128)
+    anatomy, batch = locate(bert()), tokens(8, 128)
     block = trace(anatomy, batch).blocks[0]
-    _forward_table(anatomy, batch)
-    _naive_table(block, batch)
-    _block_table(block, batch)
-    print(f"\nmemory the five maps add at 512 tokens, BERT-base: {_peak('bert', 512, True) - _peak('bert', 512, False):.2f} GB (limit 0.5)")
-    print(f"2,048 tokens, SmolLM2-sized, 3 layers: peak {_peak('llama', 2048, True):.2f} GB, {_peak('llama', 2048, False):.2f} without maps")
+    forward(anatomy, batch)
+    naive(block, batch)
+    whole_block(block, batch)
+    memory()
 
 
-def _bert() -> PreTrainedModel:
+def forward(anatomy: Anatomy, batch: Batch) -> None:
+    """The stack with measures on, over the stack as transformers runs it (SDPA)."""
+
+    def plain() -> None:
+        with torch.no_grad():
+            anatomy.stack(input_ids=batch.ids, attention_mask=batch.mask.long())
+
+    times = medians(
+        {
+            "plain": plain,
+            "capture alone": lambda: walk(anatomy, batch, lambda block: None),
+            "mixing": lambda: walk(anatomy, batch, lambda block: norms.mixing(block, batch.mask)),
+            "maps and mixing": lambda: walk(anatomy, batch, lambda block: norms.maps_and_mixing(block, batch.mask)),
+        }
+    )
+    limits = {"mixing": 1.35, "maps and mixing": 1.6}
+    for name, spent in times.items():
+        row(name, f"{spent / times['plain']:.2f} x the forward pass", limits.get(name, ""))
+
+
+def naive(block: Block, batch: Batch) -> None:
+    """Every vector of every pair, for 8 of the 1024 targets, scaled up."""
+    share = 8 / batch.ids.numel()
+    times = medians(
+        {
+            "naive maps": lambda: [pair_lengths(block, 0, target) for target in range(8)],
+            "maps": lambda: norms.maps(block, batch.mask),
+            "mixing": lambda: norms.mixing(block, batch.mask),
+        }
+    )
+    for name in ("maps", "mixing"):
+        row(f"{name}, naive", f"{times['naive maps'] / share / times[name]:.0f} x slower", "at least 20")
+
+
+def pair_lengths(block: Block, sequence: int, target: int) -> list[Tensor]:
+    """The definitions taken literally: all vectors that reach one target, and their lengths."""
+    given = torch.einsum("h s d, h d m -> h s m", block.values[sequence], anatomy_of(block).projection.weight)
+    vectors = (block.attention[sequence, :, target, :, None] * given).sum(dim=0)
+    joined = vectors.clone()
+    joined[target] += block.input[sequence, target]
+    after = anatomy_of(block).attention_norms.after
+    assert after is not None
+    past = after.linear(joined) * after.scale(block.before_norm[sequence, target])
+    others = [found.sum(dim=0) - found[target] for found in (vectors, joined, past)]
+    return [found.norm(dim=-1) for found in (vectors, joined, past, *others)]
+
+
+def whole_block(block: Block, batch: Batch) -> None:
+    """block_n: the share of the machine's matmul rate it reaches, and what the sketch saves."""
+    left, right = torch.randn(1024, 768), torch.randn(768, 3072)
+    times = medians(
+        {
+            "matmul": lambda: [left @ right for _ in range(10)],
+            "exact": lambda: feed_forward.block_norms(block, batch.mask),
+            "sketched": lambda: feed_forward.sketched_block_norms(block, batch.mask, error=0.05),
+        },
+        repeats=3,
+    )
+    rate = 10 * left.numel() * right.shape[1] / times["matmul"]
+    row("block_n, of the matmul rate", f"{products(block) / times['exact'] / rate:.0%}", "at least 40%")
+    row("block_n, sketched at 5 %", f"{times['exact'] / times['sketched']:.1f} x faster", "at least 3")
+    exact = feed_forward.block_norms(block, batch.mask)
+    errors = [feed_forward.sketched_block_norms(block, batch.mask, 0.05, seed) / exact - 1 for seed in range(2)]
+    row("its error, root mean square", f"{torch.stack(errors).square().mean().sqrt():.1%}")
+    direct = medians({"direct": lambda: direct_norms(block, 4)}, repeats=3)["direct"] / 4 * batch.ids.numel()
+    row("block_n, naive", f"{direct / times['exact']:.1f} x slower")
+
+
+def products(block: Block) -> int:
+    """Multiply-adds of block_n: one product with W_out per pair, heads summed, the maps by head, the diagonal."""
+    batch, heads, targets, sources = block.attention.shape
+    width, inner = anatomy_of(block).feed_forward.activated.weight.shape
+    pairs = batch * targets * sources
+    return pairs * (inner * width + heads * (inner + width)) + batch * sources * width * 4 * inner + width * width * inner
+
+
+def direct_norms(block: Block, targets: int) -> None:
+    """The slopes known, every vector through both matrices of the feed-forward."""
+    answer = feed_forward.response(block)
+    weight = anatomy_of(block).projection.weight
+    for target in range(targets):
+        given = torch.einsum("h s d, h d m -> h s m", block.values[0], weight)
+        vectors = torch.einsum("h s, h s m -> s m", block.attention[0, :, target], given)
+        hidden = vectors @ answer.parts.feed_forward.activated.weight * answer.slope[0, target]
+        (vectors + hidden @ answer.parts.feed_forward.down.weight).norm(dim=-1)
+
+
+def memory() -> None:
+    """Peaks of whole processes: with the five maps of every layer kept, less without."""
+    added = peak("bert", 512, "maps") - peak("bert", 512, "nothing")
+    row("five maps at 512 tokens", f"{added:.2f} GB more", "below 0.5")
+    began = time.perf_counter()
+    added = peak("llama", 2048, "maps") - peak("llama", 2048, "nothing")
+    row("five maps at 2,048 tokens, SmolLM2's size, 3 layers", f"{added:.2f} GB more, {time.perf_counter() - began:.0f} s")
+
+
+def peak(model: str, length: int, keep: str) -> float:
+    code = f"from benchmarks.norms import kept; kept({model!r}, {length}, {keep!r})"
+    return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+
+def kept(model: str, length: int, keep: str) -> None:
+    """Prints the peak of this process, in gigabytes, after one pass."""
+    anatomy, batch = locate({"bert": bert, "llama": llama}[model]()), tokens(1, length)
+    walk(anatomy, batch, lambda block: norms.maps_and_mixing(block, batch.mask) if keep == "maps" else None)
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9)
+
+
+def bert() -> PreTrainedModel:
     torch.manual_seed(0)
     return BertModel(BertConfig(), add_pooling_layer=False).eval()
 
 
-def _llama() -> PreTrainedModel:
-    shape = {"hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3, "intermediate_size": 1536}
-    return LlamaModel(LlamaConfig(**shape, num_hidden_layers=3, vocab_size=1000, max_position_embeddings=2048)).eval()
+def llama() -> PreTrainedModel:
+    torch.manual_seed(0)
+    heads = {"num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 3}
+    return LlamaModel(LlamaConfig(hidden_size=576, intermediate_size=1536, vocab_size=1000, **heads)).eval()
 
 
-def _tokens(rows: int, length: int) -> Batch:
+def tokens(rows: int, length: int) -> Batch:
     ids = torch.randint(5, 1000, (rows, length), generator=torch.Generator().manual_seed(0))
     return Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+
+
+def medians(jobs: dict[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, float]:
+    """Seconds each takes, turn by turn, so that a busy moment falls on all alike."""
+    spent: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(repeats):
+        for name, job in jobs.items():
+            began = time.perf_counter()
+            job()
+            spent[name].append(time.perf_counter() - began)
+    return {name: statistics.median(seconds) for name, seconds in spent.items()}
+
+
+def row(name: str, found: str, limit: object = "") -> None:
+    print(f"{name:<52} {found:>26}   {limit}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

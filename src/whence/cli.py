@@ -96,7 +96,7 @@ def explain(
     dataset = measure(model, given, given_by(model.gives, EXPLAINED), truncate=truncate)
     console = Console(highlight=False)
     console.print(picture(dataset, console.width, console.color_system is not None))
-    console.print(f"\n{_path(report(dataset, out))}", soft_wrap=True)
+    console.print(f"\nThe page: {report(dataset, out).resolve()}", soft_wrap=True, markup=False)
 
 
 @app.command
@@ -170,10 +170,6 @@ def _check_folder(out: Path) -> None:
         raise BadInput(f"The page cannot be written: there is no folder {str(out.parent)!r}.")
     if out.is_dir():
         raise BadInput(f"The page cannot be written: {str(out)!r} is a folder; name a file in it.")
-
-
-def _path(path: Path) -> str:
-    return f"The page: {path}"
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:

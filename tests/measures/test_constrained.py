@@ -1,6 +1,7 @@
 """The smallest attention with the same output: against an SVD of [T, 1], and against scipy among distributions."""
 
 import dataclasses
+from itertools import pairwise
 
 import numpy
 import pytest
@@ -66,7 +67,7 @@ def test_each_constraint_costs_norm(kind, length, width, sharpness, seed):
         assert torch.allclose(found.sum(dim=-1), torch.ones(()).double(), atol=1e-8)
     assert simplex.min() >= 0
     norms = [found.norm(dim=-1) for found in (free, sums, simplex, block.attention)]
-    assert all((low <= high + 1e-7).all() for low, high in zip(norms, norms[1:], strict=False))
+    assert all((low <= high + 1e-7).all() for low, high in pairwise(norms))
 
 
 @pytest.mark.parametrize("kind", ["all", "causal", "band"])

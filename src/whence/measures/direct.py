@@ -15,7 +15,7 @@ from torch.func import jvp
 
 from whence.measures.fold import agrees, heads_tangent, scores_spread
 from whence.measures.vectors import single
-from whence.models.parts import Activation, FeedForward, Norm, Parts
+from whence.models.parts import FeedForward, Norm, Parts, Projection
 from whence.models.tangent import Attended, Step
 
 
@@ -54,7 +54,8 @@ class Slopes:
     @classmethod
     def of(cls, forward: FeedForward, states: Float[Tensor, "t m"]) -> "Slopes":
         before = forward.activated(states)
-        active, slope = jvp(forward.activation, (before,), (torch.ones_like(before),))
+        moved = jvp(forward.activation, (before,), (torch.ones_like(before),))
+        active, slope = moved[0], moved[1]
         if forward.linear is None:
             return cls(forward, slope, None)
         return cls(forward, slope * forward.linear(states), active)
@@ -80,7 +81,7 @@ class Direct:
     spread: Float[Tensor, "g r t d e"]
     inside: Callable[[Tensor], Tensor]
     after: Callable[[Tensor], Tensor]
-    feed_before: Callable[[Tensor], Tensor]
+    feed_before: Tilt | None
     feed: Slopes
     feed_inside: Callable[[Tensor], Tensor]
     feed_after: Callable[[Tensor], Tensor]
@@ -101,12 +102,15 @@ class Direct:
 
     def finish(self, tangents: Float[Tensor, "k t m"], heads: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
         """From the input and what the heads give to the output."""
-        scale = self.parts.residual_scale
-        weight = rearrange(self.parts.projection.weight, "h d m -> (h d) m")
-        middle = self.after(self.inside(heads @ weight).mul_(scale).add_(tangents))
+        branch = self.inside(heads @ _flat(self.parts.projection))
+        middle = self.after(self._joined(tangents, branch))
         read = tangents if self.parts.parallel else middle
-        fed = self.feed_inside(self.feed(self.feed_before(read.clone())))
-        return self.feed_after(fed.mul_(scale).add_(middle))
+        if self.feed_before is not None:
+            read = self.feed_before(read.clone())
+        return self.feed_after(self._joined(middle, self.feed_inside(self.feed(read))))
+
+    def _joined(self, stream: Float[Tensor, "k t m"], branch: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        return torch.add(stream, branch, alpha=self.parts.residual_scale, out=branch)
 
 
 def direct(step: Step) -> Direct | None:
@@ -114,16 +118,12 @@ def direct(step: Step) -> Direct | None:
     if step.attended is None or step.parts is None:
         return None
     parts, states = single(step.parts), step.states
-    norms, feed_norms = parts.attention_norms, parts.feed_forward_norms
-    projected = rearrange(step.attended.mixed, "g r t e -> t (g r e)") @ rearrange(
-        parts.projection.weight, "h d m -> (h d) m"
-    )
-    projected = projected if parts.projection.bias is None else projected + parts.projection.bias
-    joined = states + _normed(norms.inside, projected) * parts.residual_scale
+    norms, feed_norms, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
+    projected = _projected(parts.projection, step.attended)
+    joined = states + _normed(norms.inside, projected) * scale
     middle = _normed(norms.after, joined)
     read = states if parts.parallel else middle
     fed = parts.feed_forward(_normed(feed_norms.before, read))
-    total = middle + _normed(feed_norms.inside, fed) * parts.residual_scale
     found = Direct(
         step,
         step.attended,
@@ -131,12 +131,21 @@ def direct(step: Step) -> Direct | None:
         scores_spread(step.attended),
         inside=_tilt(norms.inside, projected),
         after=_tilt(norms.after, joined),
-        feed_before=_tilt(feed_norms.before, read),
+        feed_before=None if feed_norms.before is None else Tilt.of(feed_norms.before, read),
         feed=Slopes.of(parts.feed_forward, _normed(feed_norms.before, read)),
         feed_inside=_tilt(feed_norms.inside, fed),
-        feed_after=_tilt(feed_norms.after, total),
+        feed_after=_tilt(feed_norms.after, middle + _normed(feed_norms.inside, fed) * scale),
     )
     return found if agrees(step, found.push) else None
+
+
+def _projected(projection: Projection, attended: Attended) -> Float[Tensor, "t m"]:
+    projected = rearrange(attended.mixed, "g r t e -> t (g r e)") @ _flat(projection)
+    return projected if projection.bias is None else projected + projection.bias
+
+
+def _flat(projection: Projection) -> Float[Tensor, "n m"]:
+    return rearrange(projection.weight, "h d m -> (h d) m")
 
 
 def _tilt(norm: Norm | None, states: Float[Tensor, "t m"]) -> Callable[[Tensor], Tensor]:

@@ -3,7 +3,7 @@
 With q, k, v functions of a token's own state, c = sum_j A_ij v_j what the heads give, and y = f(x, c) the output:
 
     dy_i = dx_i O_i + (sum_j A_ij dv_j + sum_j g_ij (q_i dk_j) (v_j - c_i)) W_i,    dk_j = dx_j K_j,    dv_j = dx_j V_j
-    W_i = df/dc,    O_i = df/dx + Q_i C_i W_i,    C_i = sum_j g_ij k_j (v_j - c_i)^T    (one head; heads stand side by side)
+    W_i = df/dc,    O_i = df/dx + Q_i C_i W_i,    C_i = sum_j g_ij k_j (v_j - c_i)^T    (heads stand side by side)
 
 g is the attention times the slope of the scores. Norms, feed-forward, projections and queries are inside O and W, so a
 tangent costs four products with m x m matrices instead of twelve; the maps cost about thirteen tangents per dimension.
@@ -35,7 +35,7 @@ class Folded:
     attended: Attended
 
     def push(self, tangents: Float[Tensor, "u k m"]) -> Float[Tensor, "u k m"]:
-        """J v for every tangent, tokens first. Fewer tokens than the block's are its last ones; before them it is zero."""
+        """J v for every tangent, tokens first; when tokens are missing they are the first ones, which do not move."""
         seen = slice(len(self.own) - len(tangents), None)
         heads = heads_tangent(self.attended, seen, tangents @ self.keys[seen], tangents @ self.values[seen])
         return torch.bmm(tangents, self.own[seen]).baddbmm_(heads, self.write[seen])

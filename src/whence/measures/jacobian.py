@@ -1,8 +1,8 @@
 """Where each hidden token came from: the size of the derivative of every token's state by every token's embedding.
 
-J^l_ij = d h^l_i / d h^0_j is a matrix; its size is its Frobenius norm (Hidden Token Attribution, Brunner et al. 2020), its
-spectral norm, or the length of 1^T J_ij, the gradient of the sum of the state's components (G*, Westera 2019). Local
-derivatives are those of one block alone, d h^l_i / d h^(l-1)_j.
+J^l_ij = d h^l_i / d h^0_j is a matrix; its size is its Frobenius norm (Hidden Token Attribution, Brunner et al. 2020),
+its spectral norm, or the length of 1^T J_ij, the gradient of the sum of the state's components (G*, Westera 2019).
+Local derivatives are those of one block alone, d h^l_i / d h^(l-1)_j.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import BadInput
+from whence.measures.flow import shares
 from whence.measures.local import local_frobenius
-from whence.measures.sketch import sketched
+from whence.measures.sketch import shares_error, sketched
 from whence.measures.travel import Bundle, Progress, Road, portion, travel
 from whence.models.anatomy import Anatomy
-from whence.models.tangent import Chain, linearised
+from whence.models.linearise import linearised
+from whence.models.tangent import Chain
 from whence.models.trace import Batch
 
 NORMS = ("frobenius", "spectral", "ones")
@@ -41,6 +43,25 @@ class Flow:
     targets: tuple[int, ...]
     sources: tuple[int, ...]
     tokens: int
+
+    @property
+    def contribution(self) -> Float[Tensor, "layer target source"]:
+        """c_ij = |J_ij| / sum_k |J_ik|: rows sum to one (Hidden Token Attribution, Brunner et al. 2020)."""
+        self._check_complete()
+        return shares(self.norms)
+
+    @property
+    def contribution_error(self) -> Float[Tensor, "layer target source"] | None:
+        """Standard errors of the contributions when they were sketched."""
+        self._check_complete()
+        return None if self.standard_error is None else shares_error(self.norms, self.standard_error)
+
+    def _check_complete(self) -> None:
+        if sorted(self.sources) != list(range(self.tokens)):
+            raise BadInput(
+                f"A contribution is a share of all {self.tokens} sources, and {len(self.sources)} were measured;"
+                " measure all, or use the norms."
+            )
 
 
 def jacobian(
@@ -72,7 +93,7 @@ def jacobian(
             return found.flow(_ones(chain, found.depth, memory)[..., list(found.sources)], None, 1)
         if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
             return found.flow(*sketched(Road.of(chain, found.depth, memory, progress), found.sources, error, seed))
-        return found.flow(_exact(chain, found, norm, memory, progress), None, _width(chain))
+        return found.flow(_exact(chain, found, norm, memory, progress), None, chain.width)
 
 
 def jacobian_local(
@@ -153,24 +174,13 @@ def _check_known(name: str, value: str, known: tuple[str, ...]) -> None:
         raise BadInput(f"There is no {name} {value!r}; there are: {', '.join(known)}.")
 
 
-def _width(chain: Chain) -> int:
-    return chain.states.shape[-1] if chain.start is None else chain.start.shape[1]
-
-
-def directions(chain: Chain, source: int) -> Float[Tensor, "w m"]:
-    """Every unit change of the source token, as a change of layer 0."""
-    if chain.start is not None:
-        return chain.start[source]
-    return torch.eye(chain.states.shape[-1], dtype=chain.states.dtype, device=chain.states.device)
-
-
 def _exact(
     chain: Chain, asked: _Asked, norm: str, memory: int, progress: Progress | None
 ) -> Float[Tensor, "layer target source"]:
     """All unit changes pushed once for all layers and targets."""
     places = {source: place for place, source in enumerate(asked.sources)}
-    size = portion(chain, memory) if norm == "frobenius" else _width(chain)
-    bundles = [Bundle(source, part) for source in places for part in directions(chain, source).split(size)]
+    size = portion(chain, memory) if norm == "frobenius" else chain.width
+    bundles = [Bundle(source, part) for source in places for part in chain.directions(source).split(size)]
     found = chain.states.new_zeros(asked.depth, asked.tokens, len(places))
 
     def visit(layer: int, which: int, tangents: Float[Tensor, "u k m"]) -> None:

@@ -41,9 +41,12 @@ class Point:
     prices: Float[Tensor, "r e"]
     slack: Float[Tensor, "r s"]
 
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.weights, self.prices, self.slack
+
     def moved(self, step: "Point", length: Float[Tensor, "r 1"]) -> "Point":
-        pairs = zip((self.weights, self.prices, self.slack), (step.weights, step.prices, step.slack), strict=True)
-        return Point(*(here + length * change for here, change in pairs))
+        return Point(*(here + length * change for here, change in zip(self.parts, step.parts, strict=True)))
 
 
 def minimum_norm_simplex(
@@ -127,15 +130,25 @@ def _missing(point: Point, rows: Rows) -> Float[Tensor, " r"]:
 
 
 def _step(point: Point, rows: Rows, missing: Float[Tensor, " r"]) -> tuple[Point, Float[Tensor, "r 1"]]:
-    """Mehrotra's predictor and corrector, and how far to go; rows already solved stay."""
+    """Mehrotra's step, and how far to go; rows already solved stay.
+
+    His corrector can go round in circles (Cartis 2009): a row it does not bring nearer takes a plain centring step.
+    """
     solve_for = _newton(point, rows)
     together = _residuals(point, rows)[2]
+    before = _mean(together, rows)
     predicted = solve_for(together)
-    reached = point.moved(predicted, _room(point, predicted))
-    before, after = (part.sum(dim=-1, keepdim=True) for part in (together, _residuals(reached, rows)[2]))
-    centre = (after / before).nan_to_num(0) ** 3 * before / rows.allowed.sum(dim=-1, keepdim=True).clamp(min=1)
-    step = solve_for((together + predicted.weights * predicted.slack - centre) * rows.allowed)
-    return step, torch.where(missing[:, None] < SOLVED, 0, 0.995 * _room(point, step)).clamp(max=1)
+    after = _mean(_residuals(point.moved(predicted, _room(point, predicted)), rows)[2], rows)
+    corrector, centre = predicted.weights * predicted.slack, (after / before).nan_to_num(0) ** 3 * before
+    bold = solve_for((together + corrector - centre) * rows.allowed)
+    plain = solve_for((together - 0.3 * before) * rows.allowed)
+    nearer = _mean(_residuals(point.moved(bold, 0.995 * _room(point, bold)), rows)[2], rows) < 0.9 * before
+    step = Point(*(torch.where(nearer, *pair) for pair in zip(bold.parts, plain.parts, strict=True)))
+    return step, torch.where(missing[:, None] < SOLVED, 0, 0.995 * _room(point, step))
+
+
+def _mean(products: Float[Tensor, "r s"], rows: Rows) -> Float[Tensor, "r 1"]:
+    return products.sum(dim=-1, keepdim=True) / rows.allowed.sum(dim=-1, keepdim=True).clamp(min=1)
 
 
 def _newton(point: Point, rows: Rows):
