@@ -1,0 +1,109 @@
+"""Every row of the table can be asked for, and gives what it says."""
+
+import numpy as np
+import pytest
+import xarray
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+import whence
+from tests.families import GROUPED, scatter
+from whence.errors import BadInput, Unsupported
+from whence.measures.registry import HEADS, MAP, MEASURES, METHODS, variables
+
+SHORT = "Paris is the capital of [MASK]."
+CHEAP = [name for name in MEASURES if name != "minimum_simplex"]
+
+
+@pytest.fixture(scope="module")
+def odd():
+    """A family that the table of families does not have: attention and values, no norms."""
+    config = AutoConfig.for_model("cohere", **GROUPED, pad_token_id=0)
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 4, "b": 5, "c": 6}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+    return whence.load(scatter(AutoModelForCausalLM.from_config(config)).eval(), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def everything(builtin):
+    return whence.measure(builtin, SHORT, CHEAP)
+
+
+@pytest.mark.parametrize("name", [name for measure in CHEAP for name in MEASURES[measure].variables])
+def test_every_variable_has_its_axes_and_is_finite(everything, name):
+    found = everything[name]
+    assert found.dims == variables()[name].dims
+    assert found.attrs["units"] == variables()[name].unit
+    assert np.isfinite(found.values).all()
+    assert np.abs(found.values).max() > 0 or name.startswith("null")  # nine tokens have no null space here
+
+
+def test_the_smallest_distribution(builtin):
+    found = whence.measure(builtin, SHORT, ["attention", "minimum_simplex"], layers=[1])
+    np.testing.assert_allclose(found.minimum_simplex.sum("source"), 1, atol=1e-5)
+    np.testing.assert_allclose(found.minimum_simplex, found.attention, atol=1e-4)  # 9 tokens, head width 32: no choice
+
+
+def test_shares_sum_to_one(everything):
+    names = ["attention", "attn_w", "attnres_w", "alti", "value_zeroing"]
+    names += [name for name in everything if str(name).startswith("rollout_")]
+    for name in names:
+        np.testing.assert_allclose(everything[name].sum("source"), 1, atol=1e-4, err_msg=str(name))
+
+
+def test_one_variable_alone_is_what_it_is_in_company(builtin, everything):
+    for name in ("attn_n", "mixing", "null", "rollout_attnres_n"):
+        alone = whence.measure(builtin, SHORT, name)
+        assert list(alone.data_vars) == [name]
+        np.testing.assert_allclose(alone[name].values, everything[name].values, atol=1e-6)
+
+
+def test_rolled_out_maps_of_chosen_layers_start_at_the_first(builtin, everything):
+    some = whence.measure(builtin, SHORT, "rollout_attn_w", layers=[6])
+    xarray.testing.assert_allclose(some.rollout_attn_w, everything.rollout_attn_w.sel(layer=[6]), atol=1e-6)
+
+
+def test_methods_are_named(everything):
+    assert tuple(everything["method"].values) == METHODS
+    np.testing.assert_allclose(
+        everything.mixing.sel({"method": "attn_w"}), 1 - np.diagonal(everything.attn_w, axis1=1, axis2=2), atol=1e-5
+    )
+
+
+def test_a_sketch_is_near_and_seeded(builtin, everything):
+    first, again, other = (
+        whence.measure(builtin, SHORT, "block", block_error=0.1, seed=seed).block_n for seed in (1, 1, 2)
+    )
+    xarray.testing.assert_identical(first, again)
+    assert not first.equals(other)
+    assert abs(first / everything.block_n - 1).mean() < 0.2
+
+
+def test_nothing_flows_from_the_future(smollm2):
+    names = ["attention", "effective", "norms", "block"]
+    found = whence.measure(smollm2, "The cat sat on the mat.", names, layers=[1, 30])
+    for name in found.data_vars:
+        assert variables()[str(name)].dims in (HEADS, MAP)
+        assert np.abs(np.triu(found[name].values, k=1)).max() == 0, name
+
+
+def test_a_family_outside_the_table_gives_what_it_can(odd):
+    found = whence.measure(odd, "a b c a", ["attention", "effective", "null", "rank", "attn_w"])
+    assert np.isfinite(found.effective.values).all()
+    with pytest.raises(Unsupported, match=r"'mixing' needs norms.*'cohere'"):
+        whence.measure(odd, "a b c", ["mixing"])
+
+
+def test_another_attention_that_does_the_same(builtin):
+    text = "The old man who fed the hungry pigeons every morning was tired, and nobody who lived near the station knew"
+    found = whence.alternative(builtin, text + " where he had come from or why he never spoke to anyone.", 2, 3)
+    np.testing.assert_allclose(found.alternative.sum("source"), 1, atol=1e-5)
+    assert float(found.alternative.min()) >= 0
+    assert found.attrs["change"] > 100 * found.attrs["logits_difference"]
+    assert found.attrs["logits_difference"] < 1e-4
+    for layer, head, says in ((7, 0, "no layer 7"), (1, 12, "no head 12")):
+        with pytest.raises(BadInput, match=says):
+            whence.alternative(builtin, text, layer, head)
+    with pytest.raises(Unsupported, match="longer text"):
+        whence.alternative(builtin, "Too short.", 1, 0)
