@@ -58,7 +58,8 @@ CONFIGS: dict[str, tuple[str, dict]] = {
     "starcoder2": ("starcoder2", GROUPED | WINDOW),
 }
 # families outside the promise whose anatomy is one of those above
-EXTRA = ("ernie4_5", "eurobert", "exaone4", "glm", "helium", "hunyuan_v1_dense", "ministral", "olmo3", "seed_oss")
+EXTRA = ("cwm", "ernie4_5", "eurobert", "exaone4", "glm", "helium", "hunyuan_v1_dense", "ministral", "olmo3")
+EXTRA += ("seed_oss", "vaultgemma")
 CONFIGS |= {name: (name, GROUPED | {"head_dim": 16, "pad_token_id": 0}) for name in EXTRA}
 CONFIGS |= {"ernie": ("ernie", SMALL), "data2vec-text": ("data2vec-text", SMALL | PAD)}
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
