@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, PreTrainedModel
 
 from whence.measures import feed_forward, norms
-from whence.measures.vectors import anatomy_of, branched, settled
+from whence.measures.vectors import anatomy_of
 from whence.models.anatomy import Anatomy
 from whence.models.capture import trace, walk
 from whence.models.locate import locate
@@ -56,9 +57,10 @@ def forward(anatomy: Anatomy, batch: Batch) -> None:
 def naive(block: Block, batch: Batch) -> None:
     """Every vector of every pair, for 8 of the 1024 targets, scaled up."""
     share = 8 / batch.ids.numel()
+    given = torch.einsum("h s d, h d m -> h s m", block.values[0], anatomy_of(block).projection.weight)
     times = medians(
         {
-            "naive maps": lambda: [pair_lengths(block, 0, target) for target in range(8)],
+            "naive maps": lambda: [pair_lengths(block, given, target) for target in range(8)],
             "maps": lambda: norms.maps(block, batch.mask),
             "mixing": lambda: norms.mixing(block, batch.mask),
         }
@@ -67,15 +69,14 @@ def naive(block: Block, batch: Batch) -> None:
         row(f"{name}, naive", f"{times['naive maps'] / share / times[name]:.0f} x slower", "at least 20")
 
 
-def pair_lengths(block: Block, sequence: int, target: int) -> list[Tensor]:
-    """The definitions taken literally: all vectors that reach one target, and their lengths."""
-    given = torch.einsum("h s d, h d m -> h s m", block.values[sequence], anatomy_of(block).projection.weight)
-    vectors = (block.attention[sequence, :, target, :, None] * given).sum(dim=0)
+def pair_lengths(block: Block, given: Tensor, target: int) -> list[Tensor]:
+    """The definitions taken literally: all vectors that reach one target of the first sequence, and their lengths."""
+    vectors = (block.attention[0, :, target, :, None] * given).sum(dim=0)
     joined = vectors.clone()
-    joined[target] += block.input[sequence, target]
+    joined[target] += block.input[0, target]
     after = anatomy_of(block).attention_norms.after
     assert after is not None
-    past = after.linear(joined) * after.scale(block.before_norm[sequence, target])
+    past = after.linear(joined) * after.scale(block.before_norm[0, target])
     others = [found.sum(dim=0) - found[target] for found in (vectors, joined, past)]
     return [found.norm(dim=-1) for found in (vectors, joined, past, *others)]
 
@@ -105,16 +106,16 @@ def products(block: Block) -> int:
     """Multiply-adds of block_n: one product with W_out per pair, heads summed, the maps by head, the diagonal."""
     batch, heads, targets, sources = block.attention.shape
     width, inner = anatomy_of(block).feed_forward.activated.weight.shape
-    pairs = batch * targets * sources
-    return pairs * (inner * width + heads * (inner + width)) + batch * sources * width * 4 * inner + width * width * inner
+    by_pair = batch * targets * sources * (inner * width + heads * (inner + width))
+    return by_pair + batch * sources * 4 * width * inner + width * width * inner
 
 
 def direct_norms(block: Block, targets: int) -> None:
     """The slopes known, every vector through both matrices of the feed-forward."""
     answer = feed_forward.response(block)
     weight = anatomy_of(block).projection.weight
+    given = torch.einsum("h s d, h d m -> h s m", block.values[0], weight)
     for target in range(targets):
-        given = torch.einsum("h s d, h d m -> h s m", block.values[0], weight)
         vectors = torch.einsum("h s, h s m -> s m", block.attention[0, :, target], given)
         hidden = vectors @ answer.parts.feed_forward.activated.weight * answer.slope[0, target]
         (vectors + hidden @ answer.parts.feed_forward.down.weight).norm(dim=-1)
@@ -122,11 +123,9 @@ def direct_norms(block: Block, targets: int) -> None:
 
 def memory() -> None:
     """Peaks of whole processes: with the five maps of every layer kept, less without."""
-    added = peak("bert", 512, "maps") - peak("bert", 512, "nothing")
-    row("five maps at 512 tokens", f"{added:.2f} GB more", "below 0.5")
-    began = time.perf_counter()
-    added = peak("llama", 2048, "maps") - peak("llama", 2048, "nothing")
-    row("five maps at 2,048 tokens, SmolLM2's size, 3 layers", f"{added:.2f} GB more, {time.perf_counter() - began:.0f} s")
+    for model, length, limit in (("bert", 512, "below 0.5"), ("llama", 2048, "")):
+        added = peak(model, length, "maps") - peak(model, length, "nothing")
+        row(f"five maps of all layers, {model}, {length} tokens", f"{added:.2f} GB more", limit)
 
 
 def peak(model: str, length: int, keep: str) -> float:
@@ -137,6 +136,8 @@ def peak(model: str, length: int, keep: str) -> float:
 def kept(model: str, length: int, keep: str) -> None:
     """Prints the peak of this process, in gigabytes, after one pass."""
     anatomy, batch = locate({"bert": bert, "llama": llama}[model]()), tokens(1, length)
+    if Path("/proc/self/clear_refs").exists():
+        Path("/proc/self/clear_refs").write_text("5")  # forgets the peak of building the model (Linux)
     walk(anatomy, batch, lambda block: norms.maps_and_mixing(block, batch.mask) if keep == "maps" else None)
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9)
@@ -148,6 +149,7 @@ def bert() -> PreTrainedModel:
 
 
 def llama() -> PreTrainedModel:
+    """As wide as SmolLM2, three layers."""
     torch.manual_seed(0)
     heads = {"num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 3}
     return LlamaModel(LlamaConfig(hidden_size=576, intermediate_size=1536, vocab_size=1000, **heads)).eval()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -29,10 +30,37 @@ def smollm2_path() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2(smollm2_path):
+def smollm2_folder(smollm2_path, tmp_path_factory) -> Path:
+    """The same as safetensors, read from GGUF by whence: once for all test processes, because GGUF is slow to read."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    folder = shared / "smollm2"
+    with FileLock(shared / "smollm2.lock"):
+        if not folder.exists():
+            import whence
+
+            model = whence.load(smollm2_path)
+            _plain(model.model).save_pretrained(shared / "unfinished")
+            model.tokenizer.save_pretrained(shared / "unfinished")
+            whence.verify(model).to_csv(shared / "unfinished" / "checks.csv")
+            (shared / "unfinished").rename(folder)
+    return folder
+
+
+def _plain(model):
+    """A copy that was never quantised: transformers refuses to save a model that came from GGUF."""
+    settings = {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
+    copy = type(model)(type(model.config)(**settings))
+    copy.load_state_dict(model.state_dict())
+    return copy
+
+
+@pytest.fixture(scope="session")
+def smollm2(smollm2_folder):
+    """SmolLM2-135M: a decoder with grouped queries, RMSNorm, rotary positions and a byte-level vocabulary."""
     import whence
 
-    return whence.load(smollm2_path)
+    return whence.load(smollm2_folder)
 
 
 @pytest.fixture(scope="session")

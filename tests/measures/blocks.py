@@ -1,4 +1,4 @@
-"""Blocks of no model: random tensors with every arrangement of norms, heads and masks the families have between them."""
+"""Blocks of no model: random tensors in every arrangement of norms, heads and masks that families have."""
 
 import torch
 from hypothesis import strategies as st

@@ -76,7 +76,7 @@ def ratios(vectors: Tensor) -> Tensor:
 
 
 def block_vectors(block: Block, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Past the feed-forward: what each source gives each target, b x t x s x m, and what belongs to biases, b x t x m."""
+    """Past the feed-forward: what each source gives each target, b x t x s x m, and what biases give, b x t x m."""
     vectors, block = attention_vectors(block, mask, "attnresln_n"), double(block)
     found, biases = torch.zeros_like(vectors), torch.zeros_like(block.input)
     for b in range(len(mask)):

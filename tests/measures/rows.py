@@ -5,7 +5,7 @@ from torch import Tensor
 
 from whence.models.trace import Batch, Block
 
-MASKS = ("all", "causal", "window", "band", "scattered")
+MASKS = ("all", "causal", "window", "band", "prefix", "scattered")
 
 
 def block_of(attention: Tensor, values: Tensor, mask: Tensor | None = None) -> Block:
@@ -20,6 +20,7 @@ def allowed(kind: str, length: int) -> torch.Tensor | None:
     masks = {
         "causal": distance >= 0,
         "window": (distance >= 0) & (distance < 11),
+        "prefix": (place < length // 2)[None, :] | (place >= length // 2)[:, None],
         "band": distance.abs() < 8,
         "scattered": (distance == 0) | (torch.rand(length, length, generator=torch.Generator().manual_seed(3)) < 0.7),
     }

@@ -43,7 +43,7 @@ def test_vectors_and_biases_sum_to_the_real_state(name):
 
 
 def _biases(block: Block) -> torch.Tensor:
-    """What belongs to no source in the state between attention and feed-forward: b_O on its way, and the norm's shift."""
+    """What belongs to no source in the state between attention and feed-forward: b_O on its way, the norm's shift."""
     norms, bias = block.parts.attention_norms, block.parts.projection.bias
     found = torch.zeros_like(block.input) if bias is None else bias.expand_as(block.input)
     found = settled(block, branched(block, found))
@@ -156,7 +156,7 @@ def test_scattered_padding_is_refused():
 
 
 def test_the_published_pattern_appears_on_real_text(builtin, data):
-    """Attention mixes nearly everything, the block does not: the means of Kobayashi et al. 2021, on the built-in model."""
+    """Attention mixes nearly everything, the block does not (Kobayashi et al. 2021); here of the built-in model."""
     text = (data / "enwiki" / "excerpt_5MB.txt").read_text()[:60_000].split("\n")
     lines = [line for line in text if 200 < len(line) < 500][:12]
     coded = builtin.tokenizer(lines, padding=True, truncation=True, max_length=128, return_tensors="pt")

@@ -9,7 +9,7 @@ from whence.models.trace import Block
 
 
 def effective(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h t s"]:
-    """The part of the attention that reaches the head's output; zero at padding (Brunner et al. 2020, section 3.2).
+    """The part of the attention that reaches the head's output; zero at padding (Brunner et al. 2020, section 3.4).
 
     A_eff = A U U^T, U an orthonormal basis of the column space of T = V W_O. Under a causal or local mask row i is
     projected on the rows of T that i sees, so no weight falls on the future. A_eff T = A T; rows need not sum to one.

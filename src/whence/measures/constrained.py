@@ -1,6 +1,6 @@
 """The smallest attention that does the same and keeps the row sums; entries may be negative.
 
-Brunner et al. (2020, section 3.2) leave it open, as they do the smallest *distribution* (see `simplex`).
+Brunner et al. (2020, section 3.4) leave it open, as they do the smallest *distribution* (see `simplex`).
 """
 
 import torch

@@ -64,13 +64,13 @@ def fold(step: Step, chunk: int) -> Folded | None:
 
 
 def bytes_of(step: Step) -> int:
-    """What the maps of one block take."""
+    """What the maps of one block take while they are made: keys, values, own, write, and two more for the queries."""
     assert step.attended is not None
     tokens, width = step.states.shape
     groups, shared, _, head = step.attended.query.shape
     value = step.attended.value.shape[-1]
-    per_token = width * groups * (head + value) + width * width + 2 * groups * shared * value * width
-    return step.states.element_size() * tokens * per_token
+    columns = groups * (head + value) + width + 3 * groups * shared * max(head, value)
+    return step.states.element_size() * tokens * width * columns
 
 
 def heads_tangent(
@@ -143,9 +143,10 @@ def _through_scores(attended: Attended, queries: Float[Tensor, "t m p"]) -> Floa
 
 def scores_spread(attended: Attended) -> Float[Tensor, "g r t d e"]:
     """C_i = sum_j g_ij k_j (v_j - c_i)^T for every head."""
-    weighted = attended.gain[..., None] * attended.key[:, None, None]
-    spread = weighted.mT @ attended.value[:, None, None]
-    return spread.sub_(weighted.sum(dim=-2)[..., None] * attended.mixed[..., None, :])
+    pairs = rearrange(attended.key[..., None] * attended.value[:, :, None], "g s d e -> g 1 s (d e)")
+    spread = rearrange(attended.gain @ pairs, "g r t (d e) -> g r t d e", d=attended.key.shape[-1])
+    middle = attended.gain @ attended.key[:, None]
+    return spread.sub_(middle[..., None] * attended.mixed[..., None, :])
 
 
 def agrees(step: Step, push: Callable[[Tensor], Tensor]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from whence.errors import BadInput
@@ -90,7 +90,7 @@ def jacobian(
     found = _Asked.of(anatomy, batch, layers, targets, sources)
     with linearised(anatomy, batch, embedding_sum=start == "sum") as chain:
         if norm == "ones":
-            return found.flow(_ones(chain, found.depth, memory)[..., list(found.sources)], None, 1)
+            return found.flow(_ones(chain, found.depth, memory, progress)[..., list(found.sources)], None, 1)
         if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
             return found.flow(*sketched(Road.of(chain, found.depth, memory, progress), found.sources, error, seed))
         return found.flow(_exact(chain, found, norm, memory, progress), None, chain.width)
@@ -119,14 +119,27 @@ def jacobian_local(
     return Flow(norms, None, anatomy.width, found.layers, found.targets, found.sources, found.tokens)
 
 
-def gradient(anatomy: Anatomy, batch: Batch, start: str = "embedding", memory: int = MEMORY) -> Flow:
+def gradient(
+    anatomy: Anatomy,
+    batch: Batch,
+    start: str = "embedding",
+    layers: Iterable[int] | None = None,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> Flow:
     """G*: |1^T d h^l_i / d h^0_j|, one backward pass per layer and target (Westera 2019), without dropout."""
-    return jacobian(anatomy, batch, norm="ones", start=start, memory=memory)
+    return jacobian(anatomy, batch, norm="ones", start=start, layers=layers, memory=memory, progress=progress)
 
 
-def gradient_local(anatomy: Anatomy, batch: Batch, memory: int = MEMORY) -> Flow:
+def gradient_local(
+    anatomy: Anatomy,
+    batch: Batch,
+    layers: Iterable[int] | None = None,
+    memory: int = MEMORY,
+    progress: Progress | None = None,
+) -> Flow:
     """G: |1^T d h^l_i / d h^(l-1)_j|, one backward pass through one block per target (Westera 2019)."""
-    return jacobian_local(anatomy, batch, norm="ones", memory=memory)
+    return jacobian_local(anatomy, batch, norm="ones", layers=layers, memory=memory, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -203,17 +216,31 @@ def _largest(tangents: Float[Tensor, "u k m"]) -> Float[Tensor, " u"]:
 _SIZES = {"frobenius": _squares, "spectral": _largest}
 
 
-def _ones(chain: Chain, depth: int, memory: int) -> Float[Tensor, "layer target source"]:
-    """|1^T J_ij| of every layer: cotangents of ones go down, and those of the next layer join them on the way."""
-    tokens, width = chain.states.shape
-    size = portion(chain, memory)
-    ones = torch.diag_embed(chain.states.new_ones(width, tokens)).permute(1, 2, 0)
+def _ones(
+    chain: Chain, depth: int, memory: int, progress: Progress | None = None
+) -> Float[Tensor, "layer target source"]:
+    """|1^T J_ij| of every layer, as many targets at a time as the memory holds."""
+    tokens = len(chain.states)
+    together = max(1, memory // (3 * depth * chain.states.numel() * chain.states.element_size()))
+    rows = []
+    for targets in torch.arange(tokens, device=chain.states.device).split(together):
+        rows.append(_arrived(chain, _pulled(chain, depth, targets, portion(chain, memory))).norm(dim=-1))
+        if progress is not None:
+            progress(int(targets[-1]) + 1, tokens)
+    return torch.cat(rows, dim=1)
+
+
+def _pulled(
+    chain: Chain, depth: int, targets: Int[Tensor, " target"], size: int
+) -> Float[Tensor, "layer target source m"]:
+    """Cotangents of ones go down, and those of the next layer join them on the way."""
+    ones = chain.states.new_zeros(len(targets), *chain.states.shape)
+    ones[torch.arange(len(targets)), targets] = 1
     pulled: list[Tensor] = []
     for step in reversed(chain.steps[:depth]):
         pulled.append(ones)
-        pulled = [torch.cat([step.pull(part) for part in below.split(size)]) for below in pulled]
-    found = torch.stack(pulled[::-1])
-    return _arrived(chain, found).norm(dim=-1)
+        pulled = [torch.cat([step.pull(part) for part in cotangents.split(size)]) for cotangents in pulled]
+    return torch.stack(pulled[::-1])
 
 
 def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Float[Tensor, "layer target s w"]:

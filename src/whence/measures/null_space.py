@@ -17,7 +17,7 @@ def along(
 ) -> Float[Tensor, "t s"]:
     """Every row moved as far as the simplex lets it: A + lambda A~, A~ in the left null space of [T, 1].
 
-    lambda = min over a~_j < 0 of -a_j / a~_j (Brunner et al. 2020, appendix A). A~ is the draw projected on the null
+    lambda = min over a~_j < 0 of -a_j / a~_j (Brunner et al. 2020, section 3.3). A~ is the draw projected on the null
     space in units of `scale`: ones project plainly; the weights themselves keep tiny weights from stopping it at once.
     """
     out = weights.clone()

@@ -54,7 +54,7 @@ def minimum_norm_simplex(
 ) -> Float[Tensor, "b h t s"]:
     """The probability distribution of smallest norm with the same head output, over what each row sees.
 
-    argmin |a'|^2 with a' T = a T, sum a' = 1, a' >= 0 (left open by Brunner et al. 2020, section 3.2).
+    argmin |a'|^2 with a' T = a T, sum a' = 1, a' >= 0 (left open by Brunner et al. 2020, section 3.4).
     """
     need_rows_of_one(block, mask)
     weights, values, seen = at_least_single(block.attention), readable(block), support(block, mask)

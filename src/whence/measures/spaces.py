@@ -27,7 +27,7 @@ def readable(block: Block) -> Float[Tensor, "b g s d"]:
     if block.parts is None:
         return values
     weight = at_least_single(block.parts.projection.weight)
-    if bool((inverse_factor((weight @ weight.mT).double())[1] < PLAIN).all()):
+    if bool(certain((weight @ weight.mT).double(), torch.full(weight.shape[:1], 1 / PLAIN).to(weight)).all()):
         return values
     left, sizes, _ = torch.linalg.svd(weight.double(), full_matrices=False)
     kept = left * (sizes > torch.finfo(weight.dtype).eps * max(weight.shape[1:]) * sizes[:, :1])[:, None]
@@ -48,8 +48,8 @@ def basis(
     smallest = limits(tolerance, counts, values)
     flat = rearrange(values.double(), "b g s d -> (b g) s d")
     flat = flat if bool(sources.all()) else flat * sources[..., None]
-    out, condition = _first_guess(flat, sources, twice=values.dtype == torch.float64)
-    for index in (~trusted(condition, smallest)).nonzero().flatten().tolist():
+    out, sure = _first_guess(flat, sources, smallest, twice=values.dtype == torch.float64)
+    for index in (~sure).nonzero().flatten().tolist():
         out[index, sources[index]] = settled(flat[index, sources[index]], smallest[index])
     return rearrange(out, "(b g) s d -> b g s d", b=values.shape[0])
 
@@ -66,6 +66,13 @@ def trusted(condition: Float[Tensor, "*n"], smallest: Float[Tensor, "*n"]) -> Bo
     return (condition * smallest < 1) & (condition < TRUSTED)
 
 
+def certain(gram: Float[Tensor, "*n d d"], smallest: Float[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
+    """The same, asked of G = V^T V alone: G - smallest^2 |G| has a Cholesky factor only if no eigenvalue is below."""
+    floor = smallest.clamp(min=1 / TRUSTED).square() * torch.linalg.matrix_norm(gram)
+    lowered = gram - torch.diag_embed(floor[..., None].expand(gram.shape[:-1]))
+    return (torch.linalg.cholesky_ex(lowered).info == 0) & (floor > 0)
+
+
 def inverse_factor(gram: Float[Tensor, "*n d d"]) -> tuple[Float[Tensor, "*n d d"], Float[Tensor, "*n"]]:
     """M with G^-1 = M^T M, and a bound from above on the condition number of V where G = V^T V."""
     factor, failed = torch.linalg.cholesky_ex(gram)
@@ -79,8 +86,7 @@ def settled(values: Float[Tensor, "s d"], smallest: Float[Tensor, ""]) -> Float[
     equal = values.unique(dim=0, return_inverse=True)[1]
     classes = one_hot(equal).to(values.dtype)
     sizes, distinct = classes.sum(dim=0), values[classes.argmax(dim=0)]
-    condition = inverse_factor(distinct @ distinct.T)[1] * sizes.max().sqrt()
-    if bool(trusted(condition, smallest)):
+    if len(distinct) <= values.shape[-1] and bool(certain(distinct @ distinct.T, smallest * sizes.max().sqrt())):
         columns = classes / sizes.sqrt()
     else:
         left, singular, _ = torch.linalg.svd(values, full_matrices=False)
@@ -89,17 +95,18 @@ def settled(values: Float[Tensor, "s d"], smallest: Float[Tensor, ""]) -> Float[
 
 
 def _first_guess(
-    values: Float[Tensor, "n s d"], sources: Bool[Tensor, "n s"], twice: bool
-) -> tuple[Float[Tensor, "n s d"], Float[Tensor, " n"]]:
-    """A basis that holds if the condition number is small; the sources decide on which side the Gram matrix is."""
-    counts, width = sources.sum(dim=-1), values.shape[-1]
-    if bool((counts > width).all()):
-        return _tall(values, twice)
-    columns, condition = unit_basis(values, sources)
-    tall = counts > width
+    values: Float[Tensor, "n s d"], sources: Bool[Tensor, "n s"], smallest: Float[Tensor, " n"], twice: bool
+) -> tuple[Float[Tensor, "n s d"], Bool[Tensor, " n"]]:
+    """A basis, and whether it is sure; the number of sources decides on which side the Gram matrix is taken."""
+    tall = sources.sum(dim=-1) > values.shape[-1]
+    if bool(tall.all()):
+        columns, condition = _tall(values, twice)
+        return columns, trusted(condition, smallest)
+    columns, sure = _units(values, sources), independent(values, sources, smallest)
     if bool(tall.any()):
-        columns[tall], condition[tall] = _tall(values[tall], twice)
-    return columns, condition
+        columns[tall], condition = _tall(values[tall], twice)
+        sure[tall] = trusted(condition, smallest[tall])
+    return columns, sure
 
 
 def _tall(values: Float[Tensor, "n s d"], twice: bool) -> tuple[Float[Tensor, "n s d"], Float[Tensor, " n"]]:
@@ -111,19 +118,24 @@ def _tall(values: Float[Tensor, "n s d"], twice: bool) -> tuple[Float[Tensor, "n
     return columns, condition
 
 
-def unit_basis(
-    values: Float[Tensor, "n s d"], sources: Bool[Tensor, "n s"]
-) -> tuple[Float[Tensor, "n s d"], Float[Tensor, " n"]]:
-    """At most as many sources as the head is wide: if their values are independent, unit vectors are a basis."""
-    width, place = values.shape[-1], sources.cumsum(dim=-1) - 1
-    units = one_hot(place.clamp(0, width - 1), width) * sources[..., None]
+def _units(values: Float[Tensor, "n s d"], sources: Bool[Tensor, "n s"]) -> Float[Tensor, "n s d"]:
+    """One unit vector per source: a basis when no more sources than the head is wide, and independent."""
+    place = (sources.cumsum(dim=-1) - 1).clamp(0, values.shape[-1] - 1)
+    return (one_hot(place, values.shape[-1]) * sources[..., None]).to(values.dtype)
+
+
+def independent(
+    values: Float[Tensor, "n s d"], sources: Bool[Tensor, "n s"], smallest: Float[Tensor, " n"]
+) -> Bool[Tensor, " n"]:
+    """Whether the values of the given sources are certainly independent; never, if they outnumber the head's width."""
+    width = values.shape[-1]
     order = sources.int().argsort(dim=-1, descending=True, stable=True)[:, :width]
     filled = sources.gather(1, order)
     packed = values.gather(1, repeat(order, "n w -> n w d", d=width)) * filled[..., None]
-    gram = packed @ packed.mT
-    size = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / filled.sum(dim=-1)
+    gram, counts = packed @ packed.mT, sources.sum(dim=-1)
+    size = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / counts
     gram += torch.diag_embed(torch.where(filled, 0, size.nan_to_num(1)[:, None]))
-    return units.to(values.dtype), inverse_factor(gram)[1]
+    return certain(gram, smallest) & (counts <= width)
 
 
 def _lower_inverse(factor: Float[Tensor, "*n d d"]) -> Float[Tensor, "*n d d"]:

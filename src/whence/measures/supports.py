@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from whence.errors import Unsupported
-from whence.measures.spaces import at_least_single, basis, inverse_factor, limits, settled, trusted, unit_basis
+from whence.measures.spaces import at_least_single, basis, independent, inverse_factor, limits, settled, trusted
 from whence.models.trace import Block
 from whence.models.verify import LIMITS
 
@@ -126,10 +126,8 @@ def _independent(
     values: Float[Tensor, "n s d"], counts: Float[Tensor, "n t s"], smallest: Float[Tensor, "n t"]
 ) -> Bool[Tensor, "n t"]:
     """Whether the distinct values each target sees are independent. What holds of a union holds of its parts."""
-    union = counts.any(dim=1)
-    _, condition = unit_basis(values, union)
-    sure = trusted(condition * counts.amax(dim=(1, 2)).clamp(min=1).sqrt(), smallest.amax(dim=1))
-    sure &= union.sum(dim=-1) <= values.shape[-1]
+    repeats = counts.amax(dim=(1, 2)).clamp(min=1).sqrt()
+    sure = independent(values, counts.any(dim=1), smallest.amax(dim=1) * repeats)
     rows = repeat(sure, "n -> n t", t=counts.shape[1]).clone()
     half = (counts.shape[1] + 1) // 2
     if half < counts.shape[1] and not bool(sure.all()):
@@ -147,37 +145,45 @@ def _solved(
 ) -> tuple[Float[Tensor, "n k t s"], Float[Tensor, "n t"]]:
     """a V_S G_S^-1 V_S^T, again for what rounding left, and a bound on the condition number of each V_S.
 
-    G_S = G + V_Z^T V_Z: G of the sources all targets see, factored once, and the few that tell them apart (Woodbury):
-    G_S^-1 = M^T (1 - Z^T (1 + Z Z^T)^-1 Z) M, with G^-1 = M^T M and Z = V_Z M^T.
+    G_S = G - V_Z^T V_Z: G of the sources any target sees, factored once, less the few this one does not (Woodbury):
+    G_S^-1 = M^T (1 + Z^T (1 - Z Z^T)^-1 Z) M, with G^-1 = M^T M and Z = V_Z M^T. Taking away from the larger matrix
+    loses no digits that G_S itself has; adding to a smaller one would.
     """
-    shared = (seen | ~many[..., None]).all(dim=1)
-    gram = (values * shared[..., None]).mT @ values
-    factor, condition = inverse_factor(gram)
+    seen = seen & many[..., None]
+    union = seen.any(dim=1)
+    factor, condition = inverse_factor((values * union[..., None]).mT @ values)
     whitened = values @ factor.mT
-    own, picked = _told_apart(whitened, seen & ~shared[:, None] & many[..., None])
-    inner = _inverse(einsum(own, own, "n m d, n l d -> n m l")[:, None] * picked[..., None] * picked[..., None, :])
+    unseen, picked = _told_apart(whitened, union[:, None] & ~seen & many[..., None])
+    inner = _inverse(
+        einsum(unseen, unseen, "n m d, n l d -> n m l")[:, None] * picked[..., None] * picked[..., None, :]
+    )
     found = torch.zeros_like(weights)
     for _ in range(passes):
         left = einsum((weights - found) * seen[:, None], whitened, "n k t s, n s d -> n k t d")
-        apart = einsum(left, own, "n k t d, n m d -> n k t m") * picked[:, None]
+        apart = einsum(left, unseen, "n k t d, n m d -> n k t m") * picked[:, None]
         apart = einsum(apart, inner, "n k t m, n t m l -> n k t l") * picked[:, None]
-        left = left - einsum(apart, own, "n k t m, n m d -> n k t d")
+        left = left + einsum(apart, unseen, "n k t m, n m d -> n k t d")
         found = found + einsum(left, whitened, "n k t d, n s d -> n k t s") * seen[:, None]
-    lengths = einsum(seen.to(values.dtype), values.square().sum(dim=-1), "n t s, n s -> n t")
-    return found, condition[:, None] * (lengths / torch.linalg.matrix_norm(gram)[:, None]).sqrt()
+    return found, condition[:, None] * _largest(inner).sqrt()
 
 
 def _told_apart(
-    values: Float[Tensor, "n s d"], own: Bool[Tensor, "n t s"]
+    values: Float[Tensor, "n s d"], unseen: Bool[Tensor, "n t s"]
 ) -> tuple[Float[Tensor, "n m d"], Float[Tensor, "n t m"]]:
-    """The values that only some targets see, moved to the front, and which target sees which, as 0 and 1."""
-    sources = own.any(dim=1)
+    """The values that some target does not see, moved to the front, and which target lacks which, as 0 and 1."""
+    sources = unseen.any(dim=1)
     order = sources.int().argsort(dim=-1, descending=True, stable=True)[:, : int(sources.sum(dim=-1).max())]
-    picked = own.gather(2, repeat(order, "n m -> n t m", t=own.shape[1]))
+    picked = unseen.gather(2, repeat(order, "n m -> n t m", t=unseen.shape[1]))
     return values.gather(1, repeat(order, "n m -> n m d", d=values.shape[-1])), picked.to(values.dtype)
 
 
 def _inverse(small: Float[Tensor, "n t m m"]) -> Float[Tensor, "n t m m"]:
-    """(1 + K)^-1."""
-    factor, _ = inverse_factor(small + torch.eye(small.shape[-1], dtype=small.dtype, device=small.device))
-    return factor.mT @ factor
+    """(1 - K)^-1; not a number where it has none."""
+    factor, condition = inverse_factor(torch.eye(small.shape[-1], dtype=small.dtype, device=small.device) - small)
+    return (factor.mT @ factor).masked_fill(condition.isinf()[..., None, None], torch.nan)
+
+
+def _largest(inverse: Float[Tensor, "n t m m"]) -> Float[Tensor, "n t"]:
+    """A bound from above on the largest eigenvalue of (1 - K)^-1, which is never below one."""
+    beyond = inverse - torch.eye(inverse.shape[-1], dtype=inverse.dtype, device=inverse.device)
+    return 1 + torch.linalg.matrix_norm(beyond)

@@ -129,7 +129,7 @@ def _folded(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, repo
             if folded is None:
                 tangents = _portions(push, _padded(tangents, len(road.chain.states)), chunk)
             else:
-                tangents = folded.push(tangents)
+                tangents = torch.cat([folded.push(part) for part in tangents.split(chunk, dim=1)], dim=1)
             states[which] = tangents
             visit(layer, which, tangents)
             report(tangents.shape[1])

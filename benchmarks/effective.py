@@ -1,0 +1,92 @@
+"""What effective attention costs: all heads and layers against the plain pass and against one SVD per head.
+
+BERT-base-sized and SmolLM2-sized models with random weights, batch 8 x 128 tokens, one run, taken in turns.
+"""
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, PreTrainedModel
+
+from benchmarks.forward import ratios
+from whence.measures.attention import effective
+from whence.models.capture import run, trace, walk
+from whence.models.locate import locate
+from whence.models.trace import Batch, Block
+
+BATCH, TOKENS = 8, 128
+# heads the naive computation is timed on; the rest would take as long each
+SAMPLED = 6
+SMOLLM2 = {
+    "vocab_size": 2000,
+    "hidden_size": 576,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "head_dim": 64,
+}
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    compare("BERT-base, 12 layers", BertModel(BertConfig(), add_pooling_layer=False).eval(), naive_heads)
+    compare("SmolLM2-135M, 6 layers, causal", LlamaModel(LlamaConfig(**SMOLLM2)).eval(), naive_rows)
+
+
+def compare(name: str, model: PreTrainedModel, naive: Callable[[Block], float]) -> None:
+    anatomy = locate(model)
+    ids = torch.randint(1000, 2000, (BATCH, TOKENS))
+    batch = Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+
+    def watched() -> object:
+        return walk(anatomy, batch, lambda block: None)
+
+    def measured() -> object:
+        return walk(anatomy, batch, lambda block: effective(block, batch.mask))
+
+    with torch.no_grad():
+        found = ratios(lambda: run(model, batch), {"watched": watched, "effective": measured})
+        block = trace(anatomy, batch).blocks[1]
+        slow = naive(block) / seconds(lambda: effective(block, batch.mask))
+    print(f"{name}, {BATCH} x {TOKENS} tokens")
+    print(f"  watched, nothing measured          {found['watched']:6.2f} x the plain pass (SDPA)")
+    print(f"  effective attention of all heads   {found['effective']:6.2f} x the plain pass (SDPA)")
+    print(f"  one SVD after the other takes      {slow:6.0f} x as long as effective attention")
+
+
+def naive_heads(block: Block) -> float:
+    """Seconds for one layer: T = V W_O of each head and sequence, its full SVD, A U U^T."""
+    start = time.perf_counter()
+    for head in range(SAMPLED):
+        project(block.attention[0, head], outputs(block, 0, head))
+    return (time.perf_counter() - start) / SAMPLED * BATCH * block.attention.shape[1]
+
+
+def naive_rows(block: Block) -> float:
+    """The same under a causal mask: one SVD for each row, over what it sees."""
+    values = outputs(block, 0, 0)
+    rows = range(1, TOKENS, TOKENS // SAMPLED)
+    start = time.perf_counter()
+    for row in rows:
+        project(block.attention[0, 0, row, : row + 1], values[: row + 1])
+    return (time.perf_counter() - start) / len(rows) * TOKENS * BATCH * block.attention.shape[1]
+
+
+def outputs(block: Block, sequence: int, head: int) -> Tensor:
+    assert block.parts is not None
+    return block.values[sequence, head] @ block.parts.projection.weight[head]
+
+
+def project(weights: Tensor, values: Tensor) -> Tensor:
+    left, singular, _ = torch.linalg.svd(values)
+    spanned = left[:, : len(singular)][:, singular > 1e-5 * singular[0]]
+    return weights @ spanned @ spanned.T
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start

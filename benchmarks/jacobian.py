@@ -1,0 +1,148 @@
+"""What the Jacobian of all layers, targets and sources costs: exact, sketched, and as it is usually computed.
+
+Two models, 25 tokens, everything taken in turns in one run. Long computations are timed on a slice and scaled: exact
+on one block, tangents on one source and block, reverse mode on one target (looped: a few of its components) and block.
+Reverse mode to layer l costs l blocks, so all layers cost L (L + 1) / 2 of them.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertModel, PreTrainedModel
+
+import whence
+from whence.measures.jacobian import Flow, jacobian, jacobian_local
+from whence.measures.sketch import misplaced
+from whence.models.anatomy import Anatomy
+from whence.models.encode import encode
+from whence.models.linearise import linearised
+from whence.models.locate import locate
+from whence.models.tangent import Step
+from whence.models.trace import Batch
+from whence.text import sentence
+
+TEXT = "The committee said on Monday that the new bridge over the river will be open to all of its visitors in May."
+ROUNDS, COMPONENTS, ROWS = 2, 8, 2048
+GOALS = {384: 20, 768: 40}  # how many times faster than exact the sketch should be
+
+
+@dataclass(frozen=True)
+class Sizes:
+    tokens: int
+    width: int
+    layers: int
+
+    @property
+    def reverse_blocks(self) -> float:
+        return self.layers * (self.layers + 1) / 2
+
+    @property
+    def folded(self) -> int:
+        """Multiply-adds of the exact pass through one block: making the maps, then four products and the attention."""
+        maps = 13 * self.tokens * self.width**3
+        each = 4 * self.tokens * self.width**2 + 3 * self.tokens**2 * self.width
+        return maps + self.tokens * self.width * each
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    model = whence.load()
+    given = encode(model.anatomy, model.tokenizer, sentence(TEXT)).batch
+    compare("built-in, trained", model.anatomy, given)
+    compare("BERT-base-sized, random weights", locate(base()), given)
+
+
+def base() -> PreTrainedModel:
+    return BertModel(BertConfig(), add_pooling_layer=False).eval()
+
+
+def compare(name: str, anatomy: Anatomy, given: Batch) -> None:
+    sizes = Sizes(given.ids.shape[1], anatomy.width, anatomy.layers)
+    flows: list[Flow] = []
+    spent = taken_in_turns(
+        {
+            "products": lambda: products(sizes.width),
+            "exact": lambda: jacobian(anatomy, given, mode="exact", layers=[1]),
+            "sketch": lambda: flows.append(jacobian(anatomy, given, mode="sketch")),
+            "tangents": lambda: jacobian(anatomy, given, mode="exact", layers=[1], sources=[3]),
+            "batched": lambda: within(anatomy, given, batched_reverse),
+            "looped": lambda: within(anatomy, given, looped_reverse),
+            "local": lambda: jacobian_local(anatomy, given, layers=[1]),
+        }
+    )
+    show(name, sizes, spent, flows[-1])
+
+
+def taken_in_turns(works: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Seconds of each, the mean of the rounds."""
+    seconds = dict.fromkeys(works, 0.0)
+    for _ in range(ROUNDS):
+        for name, work in works.items():
+            begin = time.perf_counter()
+            work()
+            seconds[name] += (time.perf_counter() - begin) / ROUNDS
+    return seconds
+
+
+def products(width: int) -> None:
+    """A hundred of the products that a block consists of."""
+    rows, weight = torch.randn(ROWS, width), torch.randn(width, width)
+    for _ in range(100):
+        rows @ weight
+
+
+def within(anatomy: Anatomy, given: Batch, work: Callable[[Step], object]) -> None:
+    with linearised(anatomy, given) as chain:
+        work(chain.steps[-1])
+
+
+def batched_reverse(step: Step) -> Tensor:
+    """All components of one target at once."""
+    tokens, width = step.states.shape
+    cotangents = torch.zeros(width, tokens, width)
+    cotangents[:, tokens // 2] = torch.eye(width)
+    return torch.cat([step.pull(part) for part in cotangents.split(ROWS // tokens)])
+
+
+def looped_reverse(step: Step) -> None:
+    """Some components of one target, one after the other."""
+    with torch.enable_grad():
+        states = step.states.clone().requires_grad_()
+        output = step.block(states)
+        for component in range(COMPONENTS):
+            torch.autograd.grad(output[0, component], states, retain_graph=True)
+
+
+def show(name: str, sizes: Sizes, spent: dict[str, float], flow: Flow) -> None:
+    assert flow.standard_error is not None
+    rate = 100 * ROWS * sizes.width**2 / spent["products"]
+    exact, local, sketch = spent["exact"] * sizes.layers, spent["local"] * sizes.layers, spent["sketch"]
+    tangents = spent["tangents"] * sizes.tokens * sizes.layers
+    batched = spent["batched"] * sizes.tokens * sizes.reverse_blocks
+    looped = spent["looped"] / COMPONENTS * sizes.width * sizes.tokens * sizes.reverse_blocks
+    share, half = sizes.folded / spent["exact"] / rate, (sizes.layers + 1) / 2
+    stated, cells = misplaced(flow.norms, flow.standard_error), (flow.standard_error / flow.norms).mean().item()
+    print(f"{name}: {sizes.layers} layers x {sizes.width}, {sizes.tokens} tokens, {torch.get_num_threads()} threads,")
+    print(f"matrix products at {2 * rate / 1e9:.0f} GFLOP/s; slices are scaled to all layers, targets and sources")
+    rows = [
+        ("looped reverse, a slice", looped, f"exact is {looped / exact:.1f} times faster (goal 30)"),
+        ("batched reverse, a slice", batched, f"exact is {batched / exact:.1f} times faster (goal {half})"),
+        ("tangent by tangent, a slice", tangents, f"exact is {tangents / exact:.1f} times faster"),
+        ("exact, one block", exact, f"{share:.0%} of the products' rate (goal 40 %)"),
+        (
+            f"sketch at 2 %, {flow.probes} probes",
+            sketch,
+            f"{exact / sketch:.1f} times faster than exact (goal {GOALS[sizes.width]}), {tangents / sketch:.1f} than"
+            f" tangent by tangent; misplaced {stated:.1%}, standard error of a norm {cells:.1%}",
+        ),
+        ("local exact, one block", local, f"{exact / local:.1f} times faster than from tangents"),
+    ]
+    for what, seconds, remark in rows:
+        print(f"  {what:<28}{seconds:>10.1f} s   {remark}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""One sentence's pass turned into a chain of functions, one per block, that `tangent` can differentiate."""
+
+import importlib
+import itertools
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.func import functional_call, jvp, vmap
+from torch.utils._pytree import tree_map
+
+from whence.errors import BadInput, Unsupported
+from whence.models import capture
+from whence.models.anatomy import Anatomy
+from whence.models.tangent import (
+    PRECISE,
+    SEAM,
+    Attended,
+    Chain,
+    Function,
+    Reached,
+    Step,
+    answering,
+    own_attention,
+    precise,
+)
+from whence.models.trace import Batch
+
+
+@contextmanager
+def linearised(anatomy: Anatomy, batch: Batch, embedding_sum: bool = False) -> Iterator[Chain]:
+    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends."""
+    _check(anatomy, batch)
+    _import_quietly()
+    recorder = _Recorder(anatomy)
+    with _borrowed(anatomy), torch.no_grad():
+        with recorder.listening():
+            capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+        steps = tuple(_attending(step) for step in recorder.steps)
+        _check_chain(anatomy, steps)
+        _check_derivative(anatomy, steps[0])
+        start = _start(anatomy, batch, recorder.norm) if embedding_sum and recorder.norm is not None else None
+        yield Chain(steps, anatomy.causal, start)
+
+
+def _import_quietly() -> None:
+    """What forward derivatives need is compiled at its first import, by a function that torch 2.13 calls deprecated."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        importlib.import_module("torch._decomp.decompositions_for_jvp")
+
+
+@contextmanager
+def _borrowed(anatomy: Anatomy) -> Iterator[None]:
+    seam = anatomy.family != "xlnet"
+    with capture.borrowed(anatomy.model, seam=seam), capture.hearing(lambda *heard: None), answering(own_attention):
+        if seam:
+            anatomy.model.set_attn_implementation(SEAM)
+        yield
+
+
+@dataclass
+class _Recorder:
+    """Keeps how every block was called, what its attention saw, and the last norm before the first block."""
+
+    anatomy: Anatomy
+    steps: list[Step] = field(default_factory=list)
+    norm: nn.Module | None = None
+    _open: tuple[Function, Tensor] | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        with ExitStack() as hooks:
+            for block in set(self.anatomy.blocks):
+                hooks.callback(block.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
+                hooks.callback(block.register_forward_hook(self._end).remove)
+            for module in self.anatomy.stack.modules():
+                if type(module).__name__.endswith("Norm"):
+                    hooks.callback(module.register_forward_pre_hook(self._normed).remove)
+            yield
+
+    def _normed(self, module: nn.Module, args: tuple) -> None:
+        if self._open is None and not self.steps:
+            self.norm = module
+
+    def _begin(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        states = args[0] if args else kwargs["hidden_states"]
+        self._open = (_function(self.anatomy, block, args[1:], kwargs), _alone(self.anatomy, states))
+
+    def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
+        assert self._open is not None
+        function, states = self._open
+        output = _alone(self.anatomy, _first(output))
+        self.steps.append(Step(function, states, output, None, self.anatomy.parts(block)))
+
+
+def _attending(step: Step) -> Step:
+    """The step with what its attention reads and gives; as it is when it does not attend through the interface."""
+    seen: list[Attended] = []
+
+    def answer(module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any):
+        output, weights = own_attention(module, query, key, value, *args, **kwargs)
+        seen.append(_attended(query, key, value, weights, kwargs))
+        return output, weights
+
+    with answering(answer):
+        step.block(step.states)
+    return replace(step, attended=seen[0]) if len(seen) == 1 else step
+
+
+def _attended(query: Tensor, key: Tensor, value: Tensor, weights: Tensor, settings: dict[str, Any]) -> Attended:
+    query, key, value, weights = (tensor[0] for tensor in (query, key, value, weights))
+    query, weights = (rearrange(tensor, "(g r) t x -> g r t x", g=len(key)) for tensor in (query, weights))
+    scaling, softcap = settings.get("scaling"), settings.get("softcap")
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    gain = weights * scaling
+    if softcap is not None:
+        scores = torch.einsum("grtd,gsd->grts", query, key) * scaling
+        gain = gain * (1 - torch.tanh(scores / softcap).square())
+    return Attended(query, key, value, weights, gain)
+
+
+def _function(anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Function:
+    """The block as a function of one sentence's states, everything else as in the pass."""
+    args, kwargs = tree_map(precise, args), tree_map(precise, kwargs)
+    kwargs = {name: value for name, value in kwargs.items() if name != "hidden_states"}
+    axis = _batch_axis(anatomy)
+    tensors = dict(itertools.chain(block.named_parameters(), block.named_buffers()))
+    widened = {name: precise(tensor) for name, tensor in tensors.items()}
+    as_it_is = all(widened[name] is tensors[name] for name in tensors)
+
+    def function(states: Tensor) -> Tensor:
+        given = (states.unsqueeze(axis), *args)
+        output = block(*given, **kwargs) if as_it_is else functional_call(block, widened, given, kwargs)
+        return _first(output).squeeze(axis)
+
+    return function
+
+
+def _start(anatomy: Anatomy, batch: Batch, norm: nn.Module) -> Float[Tensor, "s w m"]:
+    """The derivative of layer 0 by the sum of the embeddings, which the last norm before the blocks reads."""
+    seen: list[Tensor] = []
+    with ExitStack() as hooks:
+        hooks.callback(norm.register_forward_pre_hook(lambda _, args: seen.append(args[0])).remove)
+        _until_blocks(anatomy, batch)
+
+    def layer0(total: Tensor) -> Tensor:
+        with ExitStack() as hooks:
+            hooks.callback(norm.register_forward_pre_hook(lambda _, args: (total[None], *args[1:])).remove)
+            return precise(_until_blocks(anatomy, batch))
+
+    total = seen[0][0]
+    basis = torch.eye(total.shape[-1], dtype=total.dtype, device=total.device)
+    directions = basis[:, None].expand(-1, len(total), -1)
+    return rearrange(vmap(lambda direction: jvp(layer0, (total,), (direction,))[1])(directions), "w s m -> s w m")
+
+
+def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
+    states: list[Tensor] = []
+
+    def stop(block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        states.append(args[0] if args else kwargs["hidden_states"])
+        raise Reached
+
+    handle = anatomy.blocks[0].register_forward_pre_hook(stop, with_kwargs=True)
+    try:
+        with suppress(Reached):
+            capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+    finally:
+        handle.remove()
+    return states[0].squeeze(_batch_axis(anatomy))
+
+
+def _alone(anatomy: Anatomy, states: Tensor) -> Float[Tensor, "t m"]:
+    return precise(states.squeeze(_batch_axis(anatomy)))
+
+
+def _batch_axis(anatomy: Anatomy) -> int:
+    return 1 if anatomy.family == "xlnet" else 0
+
+
+def _first(output: Any) -> Tensor:
+    return output[0] if isinstance(output, tuple) else output
+
+
+def _check(anatomy: Anatomy, batch: Batch) -> None:
+    if len(batch.ids) != 1 or not bool(batch.mask.all()):
+        raise BadInput("A Jacobian is of one sentence without padding; give the sentences one at a time.")
+    odd = sorted({str(parameter.dtype) for parameter in anatomy.stack.parameters() if parameter.dtype not in PRECISE})
+    if odd:
+        raise Unsupported(
+            f"The weights of {type(anatomy.model).__name__} are quantised ({', '.join(odd)}), so it has no derivatives;"
+            " load it unquantised."
+        )
+
+
+def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
+    """Each block reads what the one before gave, else a derivative through them would miss a path."""
+    for layer, (before, after) in enumerate(itertools.pairwise(steps), start=1):
+        if not torch.equal(before.output, after.states):
+            raise Unsupported(
+                f"In {type(anatomy.model).__name__} block {layer + 1} does not read what block {layer} gave, so"
+                " derivatives through the blocks would miss a path."
+            )
+
+
+def _check_derivative(anatomy: Anatomy, step: Step) -> None:
+    try:
+        step.push(torch.zeros_like(step.states)[None])
+    except (RuntimeError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise Unsupported(
+            f"The blocks of {type(anatomy.model).__name__} have no forward derivative ({reason}), so their Jacobian"
+            " cannot be had; load the model without custom kernels."
+        ) from error

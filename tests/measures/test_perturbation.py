@@ -1,0 +1,46 @@
+"""Value zeroing against the model itself, run with one token's column of the attention set to zero."""
+
+import pytest
+import torch
+
+from tests.families import CONFIGS, batch, build
+from tests.measures.reference import captured
+from whence.measures.perturbation import value_zeroing, zeroed
+from whence.measures.rollout import shares
+from whence.models.capture import walk
+from whence.models.locate import locate
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_family_against_the_model_run_without_the_value(name):
+    anatomy, rows = locate(build(name).double()), batch([5, 3])
+    found = value_zeroing(anatomy, rows)
+    for layer in (0, found.shape[0] - 1):
+        expected = shares(torch.stack([_change(anatomy, rows, layer, token) for token in range(5)], dim=-1))
+        assert torch.allclose(found[layer], expected, atol=1e-5)
+
+
+def _change(anatomy, rows, layer, token):
+    def edit(place, weights):
+        if place != layer + 1:
+            return None
+        changed = weights.clone()
+        changed[..., token] = 0
+        return changed
+
+    real = walk(anatomy, rows, lambda block: block.output).blocks[layer]
+    other = walk(anatomy, rows, lambda block: block.output, edit=edit).blocks[layer]
+    change = 1 - torch.cosine_similarity(real, other, dim=-1)
+    return change.clamp(min=0) * rows.mask * rows.mask[:, token, None]
+
+
+def test_pieces_change_nothing():
+    (block, *_), rows = captured("llama", torch.float64, (7, 4))
+    assert torch.allclose(zeroed(block, rows.mask, budget=1), zeroed(block, rows.mask), rtol=1e-10)
+
+
+def test_rows_are_shares_and_padding_is_zero():
+    (block, *_), rows = captured("bert", torch.float32, (7, 4), side="left")
+    found = zeroed(block, rows.mask)
+    assert torch.allclose(found.sum(dim=-1), rows.mask.float())
+    assert not found[1, :, :3].any()

@@ -1,0 +1,55 @@
+"""The norm-based measures on trained weights, where a few directions are a thousand times larger than the rest."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from tests.measures.reference import apart, attention_vectors, block_vectors, double, ratios
+from whence.measures.feed_forward import block_norms, sketched_block_norms
+from whence.measures.norms import NAMES, maps_and_mixing
+from whence.models.capture import trace
+from whence.models.trace import Batch, Block
+
+SENTENCE = "Paris is the capital of France, and it rained."
+
+
+def blocks(model) -> tuple[tuple[Block, ...], torch.Tensor]:
+    ids = model.tokenizer(SENTENCE, return_tensors="pt")["input_ids"]
+    batch = Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+    return trace(model.anatomy, batch).blocks, batch.mask
+
+
+@pytest.mark.parametrize("name", ["builtin", "smollm2"])
+def test_maps_and_mixing_are_those_of_the_vectors(name, request):
+    found, mask = blocks(request.getfixturevalue(name))
+    for block in (found[0], found[2], found[-1]):
+        given = maps_and_mixing(block, mask)
+        for place, method in enumerate(NAMES):
+            if method.endswith("_n"):
+                vectors = attention_vectors(block, mask, method)
+                assert apart(given[method], vectors.norm(dim=-1)) < 1e-5
+                assert apart(given["mixing"][:, place], ratios(vectors)) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["builtin", "smollm2"])
+def test_whole_blocks_are_complete(name, request):
+    found, mask = blocks(request.getfixturevalue(name))
+    for block in (found[1], found[-1]):
+        vectors, biases = block_vectors(block, mask)
+        assert apart(block_norms(block, mask), vectors.norm(dim=-1)) < 1e-5
+        assert apart(vectors.sum(dim=2) + biases, block.output) < 1e-4
+
+
+def test_double_precision_agrees_to_ten_digits(builtin):
+    found, mask = blocks(builtin)
+    block = double(found[3])
+    whole = dataclasses.replace(block, output=block.rebuilt)
+    assert apart(block_norms(whole, mask), block_vectors(whole, mask)[0].norm(dim=-1)) < 1e-10
+
+
+def test_the_sketch_is_as_good_on_trained_weights(builtin):
+    found, mask = blocks(builtin)
+    exact, off = block_norms(found[2], mask)[0], ~torch.eye(mask.shape[1], dtype=torch.bool)
+    errors = [(sketched_block_norms(found[2], mask, 0.1, seed)[0] / exact - 1)[off] for seed in range(20)]
+    assert torch.cat(errors).square().mean().sqrt() < 0.125

@@ -1,0 +1,131 @@
+"""The sketch: unbiased, exact when complete, the same for the same seed, and no better than it says."""
+
+import pytest
+import torch
+from scipy import stats
+
+from tests.families import batch, build
+from whence.measures.jacobian import jacobian
+from whence.measures.sketch import estimate, misplaced, probes, shares_error
+from whence.models.encode import encode
+from whence.models.locate import locate
+from whence.text import sentence
+
+TOKENS = 6
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return locate(build("bert"))
+
+
+@pytest.fixture(scope="module")
+def exact(bert):
+    return jacobian(bert, batch([TOKENS]), mode="exact")
+
+
+@pytest.fixture(scope="module")
+def encoded(builtin):
+    return encode(builtin.anatomy, builtin.tokenizer, sentence("Paris is in [MASK].")).batch
+
+
+@pytest.fixture(scope="module")
+def true(builtin, encoded):
+    return jacobian(builtin.anatomy, encoded, mode="exact").norms
+
+
+def test_probes_are_orthogonal_and_nested():
+    few, many = probes(40, 3, 5, seed=1), probes(40, 3, 12, seed=1)
+    torch.testing.assert_close(many @ many.T, 40 * torch.eye(12, dtype=torch.float64))
+    torch.testing.assert_close(few.abs(), many[:5].abs())
+    assert not torch.allclose(few, probes(40, 4, 5, seed=1))
+    assert not torch.allclose(few, probes(40, 3, 5, seed=2))
+
+
+def test_all_probes_are_exact(bert, exact):
+    flow = jacobian(bert, batch([TOKENS]), mode="sketch", error=1e-6)
+    assert flow.probes == 64
+    torch.testing.assert_close(flow.norms, exact.norms, rtol=1e-5, atol=0)
+    assert not flow.standard_error.any()
+
+
+def test_unbiased(bert, exact):
+    """The mean square over seeds is the exact square within its own standard error, in all but a few cells."""
+    squares = torch.stack(
+        [jacobian(bert, batch([TOKENS]), mode="sketch", error=0.9, seed=seed).norms.square() for seed in range(24)]
+    )
+    deviation = (squares.mean(dim=0) - exact.norms.square()) / (squares.std(dim=0) / 24**0.5)
+    assert deviation.mean().abs() < 0.4
+    assert (deviation.abs() < 3).float().mean() > 0.96
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_same_seed_same_numbers_whatever_the_memory(name):
+    anatomy, given = locate(build(name)), batch([TOKENS])
+    flows = [jacobian(anatomy, given, mode="sketch", memory=memory, seed=7) for memory in (3 * 10**5, 10**6, 2**30)]
+    for flow in flows[1:]:
+        assert flow.probes == flows[0].probes
+        torch.testing.assert_close(flow.norms, flows[0].norms, rtol=1e-5, atol=0)
+        torch.testing.assert_close(flow.standard_error, flows[0].standard_error, rtol=1e-3, atol=1e-7)
+    other = jacobian(anatomy, given, mode="sketch", seed=8)
+    assert not torch.allclose(other.norms, flows[0].norms)
+
+
+def test_a_source_is_the_same_alone(bert):
+    whole = jacobian(bert, batch([TOKENS]), mode="sketch", error=0.5)
+    alone = jacobian(bert, batch([TOKENS]), mode="sketch", error=0.9, sources=[4])
+    assert alone.probes == whole.probes
+    torch.testing.assert_close(alone.norms[..., 0], whole.norms[..., 4], rtol=1e-5, atol=0)
+
+
+def test_sum_of_the_embeddings(bert):
+    exact = jacobian(bert, batch([TOKENS]), mode="exact", start="sum").norms
+    flow = jacobian(bert, batch([TOKENS]), mode="sketch", start="sum", error=0.01)
+    assert ((flow.norms - exact).abs() / exact).mean() < 0.05
+
+
+def test_stated_error_covers_the_true_one(builtin, encoded, true):
+    """norm ± t standard errors, Student's t for 95 %, holds the true norm in 95 % of the cells over seeds."""
+    held = []
+    for seed in range(6):
+        flow = jacobian(builtin.anatomy, encoded, mode="sketch", seed=seed)
+        margin = stats.t.ppf(0.975, flow.probes - 1) * flow.standard_error
+        held.append((flow.norms - true).abs() <= margin)
+    assert torch.stack(held).float().mean() >= 0.95
+
+
+def test_stated_share_is_what_is_misplaced(builtin, encoded, true):
+    stated, found = [], []
+    truth = true / true.sum(dim=-1, keepdim=True)
+    for seed in range(4):
+        flow = jacobian(builtin.anatomy, encoded, mode="sketch", error=0.03, seed=seed)
+        stated.append(misplaced(flow.norms, flow.standard_error))
+        found.append((flow.contribution - truth).abs().sum(dim=-1).mean().item() / 2)
+    assert max(stated) <= 0.03
+    assert sum(found) / 4 <= 1.05 * 0.03
+
+
+def test_tighter_costs_more(bert):
+    flows = [jacobian(bert, batch([TOKENS]), mode="sketch", error=error) for error in (0.04, 0.02)]
+    assert flows[0].probes < flows[1].probes
+    assert flows[0].standard_error.mean() > flows[1].standard_error.mean()
+
+
+def test_shares_error_is_that_of_simulated_shares():
+    norms, errors = torch.tensor([[[3.0, 1.0, 2.0]]]), torch.tensor([[[0.05, 0.02, 0.04]]])
+    drawn = norms + errors * torch.randn(200_000, 1, 1, 3)
+    expected = (drawn / drawn.sum(dim=-1, keepdim=True)).std(dim=0)
+    torch.testing.assert_close(shares_error(norms, errors), expected, rtol=0.02, atol=0)
+
+
+def test_cells_without_flow_have_no_error():
+    squares = torch.rand(6, 1, 3, 3).tril()
+    norms, errors = estimate(squares, 10)
+    assert not norms.triu(diagonal=1).any() and not errors.triu(diagonal=1).any()
+    assert errors.isfinite().all()
+
+
+def test_auto_is_exact_for_few_sources(builtin, encoded):
+    assert jacobian(builtin.anatomy, encoded, layers=[1], sources=[1]).standard_error is None
+    long = encode(builtin.anatomy, builtin.tokenizer, sentence("a b c d e f g h i j")).batch
+    assert jacobian(builtin.anatomy, long, layers=[1]).standard_error is not None
