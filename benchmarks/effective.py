@@ -3,6 +3,7 @@
 BERT-base-sized and SmolLM2-sized models with random weights, batch 8 x 128 tokens, one run, taken in turns.
 """
 
+import statistics
 import time
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, PreTrainedModel
 
-from benchmarks.forward import ratios
+from benchmarks.forward import REPEATS, ratios
 from whence.measures.attention import effective
 from whence.models.capture import run, trace, walk
 from whence.models.locate import locate
@@ -18,7 +19,7 @@ from whence.models.trace import Batch, Block
 
 BATCH, TOKENS = 8, 128
 # heads the naive computation is timed on; the rest would take as long each
-SAMPLED = 6
+SAMPLED = REPEATS + 1
 SMOLLM2 = {
     "vocab_size": 2000,
     "hidden_size": 576,
@@ -59,20 +60,16 @@ def compare(name: str, model: PreTrainedModel, naive: Callable[[Block], float]) 
 
 def naive_heads(block: Block) -> float:
     """Seconds for one layer: T = V W_O of each head and sequence, its full SVD, A U U^T."""
-    start = time.perf_counter()
-    for head in range(SAMPLED):
-        project(block.attention[0, head], outputs(block, 0, head))
-    return (time.perf_counter() - start) / SAMPLED * BATCH * block.attention.shape[1]
+    heads = iter(range(SAMPLED))
+    each = seconds(lambda: project(block.attention[0, head := next(heads)], outputs(block, 0, head)))
+    return each * BATCH * block.attention.shape[1]
 
 
 def naive_rows(block: Block) -> float:
-    """The same under a causal mask: one SVD for each row, over what it sees."""
-    values = outputs(block, 0, 0)
-    rows = range(1, TOKENS, TOKENS // SAMPLED)
-    start = time.perf_counter()
-    for row in rows:
-        project(block.attention[0, 0, row, : row + 1], values[: row + 1])
-    return (time.perf_counter() - start) / len(rows) * TOKENS * BATCH * block.attention.shape[1]
+    """The same under a causal mask: one SVD for each row, over what it sees; timed at rows of middling length."""
+    values, row = outputs(block, 0, 0), TOKENS // 2
+    each = seconds(lambda: project(block.attention[0, 0, row, : row + 1], values[: row + 1]))
+    return each * TOKENS * BATCH * block.attention.shape[1]
 
 
 def outputs(block: Block, sequence: int, head: int) -> Tensor:
@@ -87,6 +84,10 @@ def project(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
+    """Median of a few runs after one to warm up."""
+    taken = []
+    for _ in range(REPEATS + 1):
+        start = time.perf_counter()
+        function()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken[1:])

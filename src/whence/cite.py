@@ -46,7 +46,8 @@ PAPERS = {
     "mohebbi2023": """@inproceedings{mohebbi2023quantifying,
   title = {Quantifying Context Mixing in Transformers},
   author = {Mohebbi, Hosein and Zuidema, Willem and Chrupa{\\l}a, Grzegorz and Alishahi, Afra},
-  booktitle = {Proceedings of the 17th Conference of the European Chapter of the Association for Computational Linguistics},
+  booktitle = {Proceedings of the 17th Conference of the European Chapter of the Association for Computational
+               Linguistics},
   year = {2023}
 }""",
     "abnar2020": """@inproceedings{abnar2020quantifying,
@@ -54,6 +55,12 @@ PAPERS = {
   author = {Abnar, Samira and Zuidema, Willem},
   booktitle = {Proceedings of the 58th Annual Meeting of the Association for Computational Linguistics},
   year = {2020}
+}""",
+    "westera2019": """@inproceedings{westera2019correlates,
+  title = {Some linguistic correlates of gradients and attention weights in BERT},
+  author = {Westera, Matthijs},
+  booktitle = {BlackboxNLP (poster)},
+  year = {2019}
 }""",
     "whence": """@software{whence,
   title = {whence: where the information in every hidden token of a transformer comes from},

@@ -34,11 +34,13 @@ def measure(
     layers: Iterable[int] | None = None,
     truncate: bool = False,
     memory_limit: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> xarray.Dataset:
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
     `layers` keeps only those blocks (1 is the first). A text longer than the model takes is an error unless `truncate`.
+    `progress(done, of)` is called during long computations. Other keywords are options of the measures.
     """
     wanted = chosen(measures, model.gives, model.anatomy.family)
     names = list(dict.fromkeys(owners()[variable] for variable in wanted))
@@ -47,7 +49,7 @@ def measure(
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     _claim(model, wanted, len(encoded.tokens), memory_limit)
-    arrays = _arrays(model, wanted, encoded, settled)
+    arrays = _arrays(model, wanted, encoded, settled, kept, progress)
     dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
     return dataset.assign_attrs(_provenance(model, names, given, settled))
 
@@ -63,12 +65,17 @@ def _layers(asked: Iterable[int] | None, count: int) -> list[int]:
 
 
 def _arrays(
-    model: Model, wanted: Mapping[str, Variable], encoded: Encoded, options: Mapping[str, Any]
+    model: Model,
+    wanted: Mapping[str, Variable],
+    encoded: Encoded,
+    options: Mapping[str, Any],
+    layers: list[int],
+    progress: Callable[[int, int], None] | None,
 ) -> dict[str, np.ndarray]:
     """Variable -> array with all its axes."""
     bases = {variable.base for variable in wanted.values() if variable.base is not None}
     needed = frozenset(wanted) | bases
-    settings = Settings(model.anatomy, encoded.batch, needed, options)
+    settings = Settings(model.anatomy, encoded.batch, needed, options, tuple(layers), progress)
     found = _over_blocks(settings, _computes("block", needed))
     for compute in _computes("layers", needed):
         found |= compute(found, settings)

@@ -72,6 +72,8 @@ class Settings:
     batch: Batch
     wanted: frozenset[str] = frozenset()
     options: Mapping[str, Any] = field(default_factory=dict)
+    layers: tuple[int, ...] | None = None
+    progress: Callable[[int, int], None] | None = None
 
     @property
     def mask(self) -> Bool[Tensor, "b s"]:
@@ -93,6 +95,10 @@ _MAPS = {
 _BLOCK = {"block_n": Variable(MAP, _NORM, "length of the vector from source to target in the whole block", NORMS)}
 _ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
 _ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
+
+_START = {"start": "embedding", "memory": 2**31}
+_CHOSEN = {"norm": "frobenius", "targets": None, "sources": None}
+_SKETCH = {"mode": "auto", "error": 0.02, "seed": 0}
 
 MEASURES: dict[str, Measure] = {
     "attention": Measure(
@@ -135,7 +141,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "minimum_simplex": Measure(
         about="The smallest probability distribution with the same head output.",
-        variables={"minimum_simplex": Variable(HEADS, _SHARE, "smallest distribution that does the same", VALUES | ROWS)},
+        variables={"minimum_simplex": Variable(HEADS, _SHARE, "smallest distribution that does it", VALUES | ROWS)},
         papers=("brunner2020",),
         source="blocks:minimum_simplex",
         options=_TOLERANCE,
@@ -182,6 +188,51 @@ MEASURES: dict[str, Measure] = {
         variables={"expansion": Variable(BY_LAYER, "factor", "root mean square of the singular values", NORMS)},
         papers=("kobayashi2021",),
         source="blocks:expansion",
+        over="model",
+    ),
+    "contribution": Measure(
+        about="How much each input token contributed to each hidden token (Hidden Token Attribution).",
+        variables={
+            "contribution": Variable(MAP, _SHARE, "share of an input token in a hidden token", ATTENTION),
+            "contribution_error": Variable(MAP, _SHARE, "its standard error; zero when exact", ATTENTION),
+        },
+        papers=("brunner2020",),
+        source="flows:flow",
+        over="model",
+        options=_START | _CHOSEN | _SKETCH,
+    ),
+    "jacobian": Measure(
+        about="How strongly each hidden token reacts to each input token.",
+        variables={
+            "jacobian": Variable(MAP, "norm", "norm of the derivative by the input token", ATTENTION),
+            "jacobian_error": Variable(MAP, "norm", "its standard error; zero when exact", ATTENTION),
+        },
+        papers=("brunner2020",),
+        source="flows:flow",
+        over="model",
+        options=_START | _CHOSEN | _SKETCH,
+    ),
+    "jacobian_local": Measure(
+        about="How strongly each token after a block reacts to each token before it, exact.",
+        variables={"jacobian_local": Variable(MAP, "norm", "norm of the derivative in one block", ATTENTION)},
+        papers=("brunner2020",),
+        source="flows:local",
+        over="model",
+        options=_CHOSEN | {"memory": 2**31},
+    ),
+    "gradient": Measure(
+        about="G*: gradient of the sum of a hidden token's components by each input token.",
+        variables={"gradient": Variable(MAP, "norm", "length of the gradient by the input token", ATTENTION)},
+        papers=("westera2019",),
+        source="flows:gradients",
+        over="model",
+        options=_START,
+    ),
+    "gradient_local": Measure(
+        about="G: the same in one block.",
+        variables={"gradient_local": Variable(MAP, "norm", "length of the gradient in one block", ATTENTION)},
+        papers=("westera2019",),
+        source="flows:gradients_local",
         over="model",
     ),
     "rollout": Measure(

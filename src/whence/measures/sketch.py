@@ -22,7 +22,7 @@ from whence.errors import BadInput
 from whence.measures.travel import Bundle, Road, travel
 from whence.models.tangent import Chain
 
-PILOT = 8  # probes tried before the number needed is estimated
+PILOT = 4  # probes tried before the number needed is estimated
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 
