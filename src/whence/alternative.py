@@ -17,16 +17,18 @@ def alternative(
     layer: int,
     head: int,
     row: int | None = None,
-    direction: Sequence[float] | None = None,
+    direction: Sequence[float] | str | None = None,
     seed: int = 0,
 ) -> xarray.Dataset:
     """One head's attention moved as far as it can go without any effect, put back into the model and checked.
 
+    `direction` is random (from `seed`) unless given as numbers, one for each source; "unlike" finds the attention that
+    shares least weight with the real one.
     `attention` and `alternative` are both distributions over the sources. The attributes say how far a weight moved
     (`change`) and how little the head's output and the logits did (relative to their largest entry).
     """
     encoded = encode(model.anatomy, model.tokenizer, sentence(text))
-    given = None if direction is None else torch.as_tensor(direction, dtype=torch.float64)
+    given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
     found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
     both = {"attention": found.attention, "alternative": found.alternative}
     tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}

@@ -25,7 +25,8 @@ def attention(block: Block, settings: Settings) -> Found:
 
 def effective(block: Block, settings: Settings) -> Found:
     found = weights.effective(block, settings.mask, settings.options["tolerance"])
-    return {"effective": found, "null": block.attention - found}
+    real = settings.mask[:, None, :, None] & settings.mask[:, None, None, :]
+    return {"effective": found, "null": (block.attention - found).masked_fill(~real.to(found.device), 0)}
 
 
 def rank(block: Block, settings: Settings) -> Found:

@@ -2,9 +2,9 @@
 
 import torch
 from jaxtyping import Bool, Float
-from scipy.optimize import linprog
 from torch import Tensor
 
+from whence.errors import Unsupported
 from whence.measures.spaces import settled
 
 
@@ -73,6 +73,10 @@ def _with_ones(values: Float[Tensor, "s d"]) -> Float[Tensor, "s e"]:
 
 
 def _corner(weights: Float[Tensor, " s"], columns: Float[Tensor, "s e"]) -> Float[Tensor, " s"]:
+    try:
+        from scipy.optimize import linprog  # an extra: transformers imports it at every start where it is installed
+    except ImportError as error:
+        raise Unsupported('The direction "unlike" needs SciPy: pip install "whence[optimize]".') from error
     costs, equations = weights.cpu().numpy(), columns.T.cpu().numpy()
     found = linprog(costs, A_eq=equations, b_eq=equations @ costs, bounds=(0, None), method="highs")
     return weights if found.x is None else torch.from_numpy(found.x).clamp(min=0).to(weights)
