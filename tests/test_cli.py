@@ -29,12 +29,7 @@ def called(monkeypatch, capsys, builtin):
     monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
 
     def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["whence", *arguments])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = stop.code or 0
+        code = cli.run(list(arguments))
         out = capsys.readouterr()
         return code, out.out, out.err
 

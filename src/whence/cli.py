@@ -1,6 +1,7 @@
 """The command line: each command is a thin call of one function. Errors are one sentence and exit code 2."""
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,28 +134,35 @@ def measures() -> None:
     _table(tuple(columns), [tuple(row) for row in table[columns].to_numpy().tolist()])
 
 
-def main() -> None:
-    """The entry point: an error that is the user's to fix becomes one sentence and exit code 2."""
+def main() -> NoReturn:
+    """The entry point. Taking torch and transformers down again takes a second, and nothing is left to close."""
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # `whence measures | head`
+        code = 0
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code: an error that is the user's to fix becomes one sentence and 2."""
     # importing torch and transformers makes a million objects that stay; searching them for garbage took a sixth of it
     gc.set_threshold(200_000, 50, 50)
-    arguments = sys.argv[1:]
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument not in ("--debug", STANDARD_INPUT)]
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (WhenceError, CycloptsError) as error:
         if debug:
             raise
-        _refuse(str(error))
+        print(f"whence: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # `whence measures | head`
-        sys.stderr.close()
-
-
-def _refuse(message: str) -> NoReturn:
-    print(f"whence: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)
+        return 130
+    except BrokenPipeError:
+        return 0
+    return 0
 
 
 def _text(given: str | None) -> str:
