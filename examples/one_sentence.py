@@ -8,7 +8,7 @@ model = whence.load()
 dataset = whence.measure(model, "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"])
 
 # axes have names: what does [MASK] look at in the last layer, averaged over heads?
-mask = int((dataset.target_token == "[MASK]").argmax())
+mask = dataset.target_token.values.tolist().index("[MASK]")
 looked_at = dataset.attention.sel(layer=6, target=mask).mean("head").to_series()
 looked_at.index = dataset.source_token.values
 print("In layer 6, [MASK] attends to")

@@ -72,7 +72,7 @@ def test_chosen_layers(builtin, dataset):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"measures": ["nonsense"]}, "no measure 'nonsense'; there are: attention"),
+        ({"measures": ["nonsense"]}, "no measure 'nonsense'; there are: alti, attention"),
         ({"measures": []}, "No measure"),
         ({"layers": [7]}, "layers 1 to 6, and 7"),
         ({"layers": []}, "layers 1 to 6"),
