@@ -86,6 +86,13 @@ def test_truncate(called, tmp_path):
     assert code == 0, err
 
 
+def test_contribution(called, tmp_path):
+    code, out, err = called("explain", "One two.", "--contribution", "--out", str(tmp_path / "p.html"))
+    assert code == 0, err
+    assert '"contribution"' in (tmp_path / "p.html").read_text()
+    assert "Main sources" in out
+
+
 def test_a_pair(called, tmp_path):
     code, out, _ = called("explain", "One.", "Two.", "--out", str(tmp_path / "p.html"))
     assert code == 0 and out.count("[SEP]") >= 2

@@ -3,7 +3,8 @@
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -69,6 +70,7 @@ def explain(
     *,
     out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("whence.html"),
     truncate: Annotated[bool, Parameter(negative=())] = False,
+    contribution: Annotated[bool, Parameter(negative=())] = False,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
     """Show where the information in a text went: a picture in the terminal and a page that opens offline.
@@ -83,6 +85,8 @@ def explain(
         Where to write the page.
     truncate
         Cut off what is longer than the model takes.
+    contribution
+        Show as well how much each input token has to do with each hidden token; takes seconds to minutes.
     """
     from rich.console import Console
 
@@ -95,7 +99,9 @@ def explain(
     given = sentence(_text(text) if pair is None else (_text(text), pair))
     _check_folder(out)
     model = source.load()
-    dataset = measure(model, given, given_by(model.gives, EXPLAINED), truncate=truncate)
+    names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
+    with _progress() as progress:
+        dataset = measure(model, given, names, truncate=truncate, progress=progress)
     console = Console(highlight=False)
     console.print(picture(dataset, console.width, console.color_system is not None))
     console.print(f"\nThe page: {report(dataset, out).resolve()}", soft_wrap=True, markup=False)
@@ -163,6 +169,17 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 0
     return 0
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal's error stream, gone when the work is done; appears with the first report."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("measuring", visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
 def _text(given: str | None) -> str:
