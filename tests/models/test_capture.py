@@ -13,7 +13,7 @@ from whence.models.locate import locate
 LENGTHS = [9, 5, 7]
 
 
-def close(found, expected, limit=1e-5):
+def assert_close(found, expected, limit=1e-5):
     error = ((found - expected).abs().max() / expected.abs().max()).item()
     assert error <= limit, f"{error:.2g} apart, {limit:.0e} allowed"
 
@@ -35,17 +35,17 @@ def test_parts_sum_to_the_whole(anatomy):
             for source in range(9):
                 weight = block.attention[:, head, :, source, None]
                 total += weight * (values[:, source, None] @ projection.weight[head])
-        close(total if projection.bias is None else total + projection.bias, block.projected)
-        close(block.rebuilt, block.output)
-    close(anatomy.finish(seen.blocks[-1].output), seen.output)
-    close(anatomy.head(seen.output), seen.logits)
+        assert_close(total if projection.bias is None else total + projection.bias, block.projected)
+        assert_close(block.rebuilt, block.output)
+    assert_close(anatomy.finish(seen.blocks[-1].output), seen.output)
+    assert_close(anatomy.head(seen.output), seen.logits)
 
 
 def test_logits_are_those_of_the_model_left_alone(anatomy):
     tokens = batch([9])
     with torch.no_grad():
         plain = anatomy.model(input_ids=tokens.ids, attention_mask=tokens.mask.long())[0]
-    close(trace(anatomy, tokens, logits=True).logits, plain)
+    assert_close(trace(anatomy, tokens, logits=True).logits, plain)
 
 
 def test_layers_chain(anatomy):
@@ -63,11 +63,11 @@ def test_padding_and_batching_change_nothing(anatomy, side):
     for row, length in enumerate(LENGTHS):
         ids = together.batch.ids[row][mask[row]][None]
         alone = trace(anatomy, type(together.batch)(ids, torch.ones(1, length, dtype=torch.bool)))
-        close(together.output[row][mask[row]], alone.output[0])
+        assert_close(together.output[row][mask[row]], alone.output[0])
         for padded, single in zip(together.blocks, alone.blocks, strict=True):
             weights = padded.attention[row][:, mask[row]][..., mask[row]]
-            close(weights, single.attention[0])
-            close(padded.output[row][mask[row]], single.output[0])
+            assert_close(weights, single.attention[0])
+            assert_close(padded.output[row][mask[row]], single.output[0])
 
 
 def test_the_model_comes_back_as_it_was(anatomy):
@@ -110,7 +110,7 @@ def test_any_attention_implementation_of_the_users(name, implementation):
     model.set_attn_implementation(implementation)
     seen = trace(locate(model), batch([9]))
     assert model.config._attn_implementation == implementation
-    close(seen.blocks[0].attention.sum(dim=-1), torch.ones(1, 4, 9))
+    assert_close(seen.blocks[0].attention.sum(dim=-1), torch.ones(1, 4, 9))
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
@@ -125,7 +125,7 @@ def test_any_dtype(anatomy, dtype, limit):
     anatomy = locate(anatomy.model.to(dtype))
     for block in trace(anatomy, batch([9])).blocks:
         assert block.output.dtype == dtype
-        close(block.rebuilt, block.output, limit)
+        assert_close(block.rebuilt, block.output, limit)
 
 
 def test_one_layers_attention_is_alive_at_a_time():
@@ -152,8 +152,8 @@ def test_edited_attention_is_what_the_model_goes_on_with(name):
     heads = einsum(uniform, block.values, "b h t s, b h s d -> b h t d")
     total = einsum(heads, block.parts.projection.weight, "b h t d, h d m -> b t m")
     bias = block.parts.projection.bias
-    close(block.projected, total if bias is None else total + bias)
-    close(block.rebuilt, block.output)
+    assert_close(block.projected, total if bias is None else total + bias)
+    assert_close(block.rebuilt, block.output)
     assert (changed.output - edited.output).abs().max() > 1e-3
 
 
@@ -161,4 +161,4 @@ def test_an_edit_that_changes_nothing_changes_nothing():
     anatomy = locate(build("xlnet"))
     plain = trace(anatomy, batch([9]))
     same = walk(anatomy, batch([9]), lambda block: block, edit=lambda layer, weights: weights)
-    close(same.output, plain.output)
+    assert_close(same.output, plain.output)
