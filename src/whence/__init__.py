@@ -1,8 +1,8 @@
 """Where the information in every hidden token of a transformer comes from, and how much of the token itself is left.
 
-    import whence
-    model = whence.load()
-    ds = whence.measure(model, "Paris is the capital of [MASK].", ["attention", "mixing"])
+import whence
+model = whence.load()
+ds = whence.measure(model, "Paris is the capital of [MASK].", ["attention", "mixing"])
 """
 
 import importlib
@@ -21,7 +21,7 @@ _VERBS = {
     "verify": "whence.tables",
 }
 
-__all__ = ["alternative", "cite", "load", "measure", "measures", "report", "verify"]
+__all__ = list(_VERBS)
 
 
 class _Package(ModuleType):

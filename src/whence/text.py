@@ -1,16 +1,45 @@
 """What a sentence is, and which texts cannot be one."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from whence.errors import BadInput
 
 
 @dataclass(frozen=True)
+class Word:
+    """A word by its characters `text[start:end]`, with what is known of it: upos, xpos, lemma, deprel, ner."""
+
+    start: int
+    end: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    head: int | None = None
+    "The place of its governor among the sentence's words; None for a root, or when unknown."
+    in_pair: bool = False
+    "Its characters are those of the second text."
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words that speak of an entity; mentions with the same entity are coreferent within their document."""
+
+    entity: str
+    words: tuple[int, ...]
+    "Places among the sentence's words."
+
+
+@dataclass(frozen=True)
 class Sentence:
-    """A text, or two that a model reads as a pair."""
+    """A text, or two that a model reads as a pair, with what is annotated."""
 
     text: str
     pair: str | None = None
+    id: str = ""
+    document: str = ""
+    words: tuple[Word, ...] = ()
+    mentions: tuple[Mention, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    "What is known of the whole: `label` of a classified sentence, `answer` of a cloze."
 
 
 def sentence(given: object) -> Sentence:

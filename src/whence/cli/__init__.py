@@ -1,0 +1,62 @@
+"""The command line: each command is a thin call of one function. Errors are one sentence and exit code 2."""
+
+import gc
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError
+
+from whence.errors import WhenceError
+
+# one module each, with a function of the same name
+COMMANDS = ("explain", "verify", "measures")
+
+app = App(
+    name="whence",
+    help="Where the information in every hidden token of a transformer comes from, and how much of it is left.",
+    help_format="plaintext",  # the others import a Markdown parser, a fifth of the time --help takes
+    help_flags=["--help", "-h"],
+    version_flags=["--version"],
+    version=lambda: _version(),
+)
+for _name in COMMANDS:
+    app.command(getattr(importlib.import_module(f"whence.cli.{_name}"), _name))
+
+
+def main() -> NoReturn:
+    """The entry point. Taking torch and transformers down again takes a second, and nothing is left to close."""
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # `whence measures | head`
+        code = 0
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code: an error that is the user's to fix becomes one sentence and 2."""
+    # importing torch and transformers makes a million objects that stay; searching them for garbage took a sixth of it
+    gc.set_threshold(200_000, 50, 50)
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except (WhenceError, CycloptsError) as error:
+        if debug:
+            raise
+        print(f"whence: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+    return 0
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("whence")

@@ -1,0 +1,54 @@
+"""whence explain: one text, in the terminal and as a page."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from whence.cli.shared import Source, check_file, progress, text_of
+
+# what is measured when the model gives what they need
+EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
+
+
+def explain(
+    text: str | None = None,
+    pair: str | None = None,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("whence.html"),
+    truncate: Annotated[bool, Parameter(negative=())] = False,
+    contribution: Annotated[bool, Parameter(negative=())] = False,
+    source: Source = Source(),  # noqa: B008  (frozen)
+) -> None:
+    """Show where the information in a text went: a picture in the terminal and a page that opens offline.
+
+    Parameters
+    ----------
+    text
+        The text; without one, or with -, it is read from standard input.
+    pair
+        A second text that the model reads together with the first.
+    out
+        Where to write the page.
+    truncate
+        Cut off what is longer than the model takes.
+    contribution
+        Show as well how much each input token has to do with each hidden token; takes seconds to minutes.
+    """
+    from rich.console import Console
+
+    from whence.measure import measure
+    from whence.measures.registry import given_by
+    from whence.plot.terminal import picture
+    from whence.report import report
+    from whence.text import sentence
+
+    given = sentence(text_of(text) if pair is None else (text_of(text), pair))
+    check_file(out)
+    model = source.load()
+    names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
+    with progress() as report_progress:
+        dataset = measure(model, given, names, truncate=truncate, progress=report_progress)
+    console = Console(highlight=False)
+    console.print(picture(dataset, console.width, console.color_system is not None))
+    console.print(f"\nThe page: {report(dataset, out).resolve()}", soft_wrap=True, markup=False)

@@ -1,0 +1,12 @@
+"""whence measures: what can be measured."""
+
+from whence.cli import shared
+
+
+def measures() -> None:
+    """List what can be measured, with axes, units and papers."""
+    from whence.tables import measures
+
+    table = measures()
+    columns = ["measure", "variable", "dims", "unit", "needs", "papers"]
+    shared.table(tuple(columns), [tuple(row) for row in table[columns].to_numpy().tolist()])

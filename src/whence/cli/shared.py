@@ -1,0 +1,90 @@
+"""What several commands need: which model, a text, a file to write, a progress bar, a table."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from whence.errors import BadInput
+
+if TYPE_CHECKING:
+    from whence.models.load import Model
+
+STANDARD_INPUT = "-"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source:
+    """Which model, and how to load it."""
+
+    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
+    "A Hub id, a folder or a .gguf file; the built-in model when not given."
+    revision: str | None = None
+    "Branch, tag or commit on the Hub."
+    device: str = "auto"
+    "auto, cpu, cuda, mps."
+    dtype: str = "auto"
+    "auto (float32), float64, float32, bfloat16, float16."
+    trust_remote_code: Annotated[bool, Parameter(negative=())] = False
+    "Run model code that comes with the checkpoint."
+    allow_pickle: Annotated[bool, Parameter(negative=())] = False
+    "Read pickled checkpoints, which can run code when opened."
+
+    def load(self) -> "Model":
+        from whence.models.load import load, quiet
+
+        quiet(bars=sys.stderr.isatty())
+        return load(
+            self.model,
+            revision=self.revision,
+            device=self.device,
+            dtype=self.dtype,
+            trust_remote_code=self.trust_remote_code,
+            allow_pickle=self.allow_pickle,
+        )
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal's error stream, gone when the work is done; appears with the first report."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("measuring", visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
+
+
+def text_of(given: str | None) -> str:
+    from whence.text import decode
+
+    if given not in (None, STANDARD_INPUT):
+        return given
+    if given is None and sys.stdin.isatty():
+        raise BadInput('No text was given; for example: whence explain "Paris is the capital of [MASK]."')
+    return decode(sys.stdin.buffer.read(), "Standard input")
+
+
+def check_file(out: Path) -> None:
+    """Before the work, not after it."""
+    if not out.parent.is_dir():
+        raise BadInput(f"The page cannot be written: there is no folder {str(out.parent)!r}.")
+    if out.is_dir():
+        raise BadInput(f"The page cannot be written: {str(out)!r} is a folder; name a file in it.")
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold")
+    for place, name in enumerate(head):
+        drawn.add_column(name, justify="right" if place in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*row)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(drawn)

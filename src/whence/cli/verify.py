@@ -1,0 +1,25 @@
+"""whence verify: is a model read right."""
+
+from whence.cli.shared import Source, table
+
+
+def verify(model: str | None = None, *, source: Source = Source()) -> None:  # noqa: B008
+    """Check that a model is read right: the parts sum to the whole, rows to one, logits unchanged, every layer seen.
+
+    Parameters
+    ----------
+    model
+        A Hub id, a folder or a .gguf file; the built-in model when not given.
+    """
+    from dataclasses import replace
+
+    loaded = (source if model is None else replace(source, model=model)).load()
+    rows = [
+        (check.name, f"{check.error:.1e}", f"{check.limit:.0e}", "yes" if check.passed else "NO", check.gives)
+        for check in loaded.checks
+    ]
+    anatomy = loaded.anatomy
+    size = f"{anatomy.layers} layers, {anatomy.heads} heads, width {anatomy.width}"
+    print(f"{loaded.id}: family {anatomy.family}, {size}")
+    table(("check", "error", "limit", "passed", "makes possible"), rows, right=(1, 2))
+    print(f"It gives: {', '.join(sorted(loaded.gives))}.")
