@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
+from whence.cli.shared import STANDARD_INPUT
 from whence.errors import WhenceError
 
 # one module each, with a function of the same name
@@ -41,7 +42,8 @@ def run(arguments: list[str]) -> int:
     # importing torch and transformers makes a million objects that stay; searching them for garbage took a sixth of it
     gc.set_threshold(200_000, 50, 50)
     debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
+    # a lone hyphen would be taken for an option without a name
+    arguments = [STANDARD_INPUT if argument == "-" else argument for argument in arguments if argument != "--debug"]
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except (WhenceError, CycloptsError) as error:

@@ -14,7 +14,7 @@ from whence.errors import BadInput
 if TYPE_CHECKING:
     from whence.models.load import Model
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT = "stdin:"  # what a hyphen on the command line becomes
 
 
 @Parameter(name="*")
