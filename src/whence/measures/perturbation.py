@@ -35,7 +35,7 @@ def _changes(block: Block, budget: int) -> Float[Tensor, "t s"]:
     parts = anatomy_of(block)
     rows = budget * block.input.shape[-1] // parts.feed_forward.down.weight.shape[0]
     found = real.new_zeros(len(real), len(real))
-    for targets, sources, (vectors,) in pairs(block, [parts.projection.weight], rows):
+    for targets, sources, vectors in pairs(block, parts.projection.weight, rows):
         without = _rebuilt(block, targets, projected_of(block)[:, targets] - vectors)
         # half the squared distance is 1 - cos, and does not drown in rounding when the change is small
         found[targets, sources] = (normalize(without, dim=-1) - real[targets]).square().sum(dim=-1).T / 2

@@ -52,7 +52,7 @@ def _nearer(block: Block, budget: int) -> Float[Tensor, "t s"]:
     state, kept = block.middle[0], settled(block, branched(block, own(block)) + block.input)[0]
     weight, scale = arrival_weight(anatomy_of(block)), arrival_scale(block)
     left = state.norm(p=1, dim=-1, keepdim=True).repeat(1, len(state))
-    for targets, sources, (vectors,) in pairs(block, [weight], budget):
+    for targets, sources, vectors in pairs(block, weight, budget):
         apart = vectors.mul_(scale[0, targets]).sub_(state[targets])
         left[targets, sources] = apart.norm(p=1, dim=-1).T
     left.diagonal().copy_((state - kept).norm(p=1, dim=-1))

@@ -124,30 +124,37 @@ def _alone(block: Block, row: slice, keep: slice) -> Block:
 
 
 def pairs(
-    block: Block, weights: Sequence[Float[Tensor, "h d _"]], budget: int = BUDGET
-) -> Iterator[tuple[slice, slice, list[Float[Tensor, "s t _"]]]]:
-    """Of a block with one sequence: targets, sources, and sum_h A^h_ij v^h_j W_h of each pair for every W given.
+    block: Block, weight: Float[Tensor, "h d m"], budget: int = BUDGET
+) -> Iterator[tuple[slice, slice, Float[Tensor, "s t m"]]]:
+    """Of a block with one sequence: targets, sources, and sum_h A^h_ij v^h_j W_h of each pair.
 
     In chunks of at most `budget` entries, each written over the one before; targets that see none of the sources (the
     past in a decoder) are left out.
     """
+    rows = max(1, budget // weight.shape[-1])
+    buffer = block.values.new_empty(rows * weight.shape[-1])
+    for targets, sources, seen, (given,) in windows(block, [weight], rows, budget):
+        yield targets, sources, product(buffer, seen, given)
+
+
+def windows(
+    block: Block, weights: Sequence[Float[Tensor, "h d _"]], rows: int, budget: int = BUDGET
+) -> Iterator[tuple[slice, slice, Float[Tensor, "s t h"], list[Float[Tensor, "s h _"]]]]:
+    """Targets and sources of at most `rows` pairs, the weights A between them, and the sources' v^h W_h for every W."""
     attention, values = block.attention[0], block.values[0]
     widest = max(weight.shape[-1] for weight in weights)
-    rows = max(1, budget // widest)
-    buffers = [values.new_empty(min(rows, attention[0].numel()) * weight.shape[-1]) for weight in weights]
     for part in chunks(attention.shape[-1], max(1, budget // (len(attention) * widest))):
         given = [rearrange(values[:, part] @ weight, "h s w -> s h w") for weight in weights]
         for targets, sources in _windows(attention[..., part], rows):
             seen = rearrange(attention[:, targets, part][..., sources], "h t s -> s t h").contiguous()
             place = slice(part.start + sources.start, part.start + sources.stop)
-            both = zip(buffers, given, strict=True)
-            yield targets, place, [_into(buffer, seen, vectors[sources]) for buffer, vectors in both]
+            yield targets, place, seen, [vectors[sources] for vectors in given]
 
 
-def _into(
+def product(
     buffer: Float[Tensor, " _"], seen: Float[Tensor, "s t h"], vectors: Float[Tensor, "s h w"]
 ) -> Float[Tensor, "s t w"]:
-    """The product in memory that is there already: fresh pages would cost more than the arithmetic."""
+    """Summed over heads, in memory that is there already: fresh pages would cost more than the arithmetic."""
     shape = (*seen.shape[:2], vectors.shape[-1])
     return torch.bmm(seen, vectors, out=buffer[: math.prod(shape)].view(shape))
 
