@@ -13,6 +13,7 @@ import xarray
 from torch import Tensor
 
 from whence.errors import BadInput
+from whence.measures.flow import NEIGHBOURS
 from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
 from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
@@ -45,16 +46,17 @@ def measure(
     wanted = chosen(measures, model.gives, model.anatomy.family)
     names = list(dict.fromkeys(owners()[variable] for variable in wanted))
     settled = options_of(names, options)
-    kept = _layers(layers, model.anatomy.layers)
+    kept = layers_of(layers, model.anatomy.layers)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     _claim(model, wanted, len(encoded.tokens), memory_limit)
     arrays = _arrays(model, wanted, encoded, settled, kept, progress)
     dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
-    return dataset.assign_attrs(_provenance(model, names, given, settled))
+    return dataset.assign_attrs(provenance(model, names, settled) | _texts(given))
 
 
-def _layers(asked: Iterable[int] | None, count: int) -> list[int]:
+def layers_of(asked: Iterable[int] | None, count: int) -> list[int]:
+    """The layers asked for, checked and in order; all when none are named."""
     if asked is None:
         return list(range(1, count + 1))
     found = sorted(set(asked))
@@ -76,16 +78,16 @@ def _arrays(
     bases = {variable.base for variable in wanted.values() if variable.base is not None}
     needed = frozenset(wanted) | bases
     settings = Settings(model.anatomy, encoded.batch, needed, options, tuple(layers), progress)
-    found = _over_blocks(settings, _computes("block", needed))
-    for compute in _computes("layers", needed):
+    found = _over_blocks(settings, computes("block", needed))
+    for compute in computes("layers", needed):
         found |= compute(found, settings)
     arrays = {name: _placed(found[name], wanted[name]) for name in wanted if name in found}
-    for compute in _computes("model", needed):
+    for compute in computes("model", needed):
         arrays |= {name: values.float().cpu().numpy() for name, values in compute(settings).items() if name in wanted}
     return arrays
 
 
-def _computes(over: str, needed: Iterable[str]) -> list[Callable[..., Mapping[str, Tensor]]]:
+def computes(over: str, needed: Iterable[str]) -> list[Callable[..., Mapping[str, Tensor]]]:
     """The functions behind the variables, each once."""
     rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in sorted(needed))]
     return list({row.source: row.compute for row in rows if row.over == over}.values())
@@ -137,10 +139,14 @@ def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: int) -> dict
         found["head"] = np.arange(dataset.sizes["head"])
     if "method" in dataset.dims:
         found["method"] = list(METHODS)
+    if "distance" in dataset.dims:
+        found["distance"] = np.arange(1 - len(encoded.tokens), len(encoded.tokens))
+    if "neighbour" in dataset.dims:
+        found["neighbour"] = list(NEIGHBOURS)
     return found
 
 
-def _provenance(model: Model, names: list[str], text: Sentence, options: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(model: Model, names: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """Where every number came from, in types that every file format keeps."""
     return {
         "model": model.id,
@@ -149,8 +155,6 @@ def _provenance(model: Model, names: list[str], text: Sentence, options: Mapping
         "dtype": str(model.model.dtype).removeprefix("torch."),
         "device": str(model.model.device),
         "causal": int(model.anatomy.causal),
-        "text": text.text,
-        "pair": text.pair or "",
         "measures": ",".join(names),
         "parameters": json.dumps(options, default=str, sort_keys=True),
         "seed": int(options.get("seed", 0)),
@@ -159,9 +163,14 @@ def _provenance(model: Model, names: list[str], text: Sentence, options: Mapping
     } | {f"{library}_version": version(library) for library in LIBRARIES}
 
 
+def _texts(given: Sentence) -> dict[str, str]:
+    return {"text": given.text, "pair": given.pair or ""}
+
+
 def _claim(model: Model, wanted: Mapping[str, Variable], tokens: int, limit: int | None) -> None:
     anatomy = model.anatomy
-    sizes = {"layer": anatomy.layers, "head": anatomy.heads, "target": tokens, "source": tokens, "method": len(METHODS)}
+    sizes = {"layer": anatomy.layers, "head": anatomy.heads, "method": len(METHODS), "neighbour": len(NEIGHBOURS)}
+    sizes |= {"target": tokens, "source": tokens, "distance": 2 * tokens - 1}
     kept = sum(4 * math.prod(sizes[dim] for dim in variable.dims) for variable in wanted.values())
     needed = 2 * kept + attention_bytes(1, anatomy.heads, tokens)  # stacking holds the pieces and the whole
     if needed > LARGE:

@@ -1,7 +1,10 @@
 """Summaries of contributions, against maps small enough to work out by hand."""
 
+import numpy as np
+import pytest
 import torch
 
+import whence
 from whence.measures import flow
 
 MAP = torch.tensor([[[0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]]])
@@ -52,3 +55,22 @@ def test_over_layers():
 
 def test_history():
     torch.testing.assert_close(flow.history(MAP, 1), torch.tensor([[0.5, 0.3, 0.2]]))
+
+
+@pytest.mark.parametrize("layers", [None, [2, 5]])
+def test_the_dataset_has_them_with_their_places(builtin, layers):
+    """Against the sums written out, from the map in the same Dataset."""
+    found = whence.measure(builtin, "A cat sat on it.", ["contribution", "origin"], layers=layers, mode="exact")
+    c, tokens = found.contribution.values, found.sizes["target"]
+    np.testing.assert_array_equal(found.self_contribution, [[row[i, i] for i in range(tokens)] for row in c])
+    np.testing.assert_array_equal(found.own_largest, [[row[i].argmax() == i for i in range(tokens)] for row in c])
+    ahead = [[row[i, i + 2] for i in range(tokens - 2)] for row in c]
+    np.testing.assert_allclose(found.by_distance.sel(distance=2), np.sum(ahead, axis=1), rtol=1e-5)
+    third = (c[:, 3, 0] + c[:, 3, 6]) / 2
+    np.testing.assert_allclose(found.by_neighbour.sel(neighbour="3", target=3), third, rtol=1e-5)
+    assert int(found.contribution_probes) == builtin.anatomy.width and not found.contribution_error.any()
+
+
+def test_it_is_said_how_many_directions_were_tried(builtin):
+    found = whence.measure(builtin, "A cat sat on it.", ["jacobian", "origin"], mode="sketch", error=0.1)
+    assert 4 <= int(found.jacobian_probes) < builtin.anatomy.width

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.measures import flow as summaries
 from whence.measures.jacobian import Flow, gradient, gradient_local, jacobian, jacobian_local
 from whence.measures.registry import Settings
 
@@ -15,13 +16,26 @@ Found = dict[str, Tensor]
 def flow(settings: Settings) -> Found:
     """Norms and contributions with their standard errors, which are zero when exact."""
     found = jacobian(settings.anatomy, settings.batch, **_asked(settings, _FLOW), layers=settings.layers)
-    values: dict[str, Callable[[], Tensor | None]] = {
+    maps: dict[str, Callable[[], Tensor | None]] = {
         "jacobian": lambda: found.norms,
         "jacobian_error": lambda: found.standard_error,
         "contribution": lambda: found.contribution,
         "contribution_error": lambda: found.contribution_error,
     }
-    return {name: _placed(value(), found, settings) for name, value in values.items() if name in settings.wanted}
+    values = {name: _placed(value(), found, settings) for name, value in maps.items() if name in settings.wanted}
+    counts = {name: torch.tensor(found.probes) for name in ("jacobian_probes", "contribution_probes")}
+    if settings.wanted & set(_SUMMARIES):
+        whole = _placed(found.contribution, found, settings)
+        counts |= {name: summary(whole).float() for name, summary in _SUMMARIES.items()}
+    return values | {name: value for name, value in counts.items() if name in settings.wanted}
+
+
+_SUMMARIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "self_contribution": summaries.own,
+    "own_largest": summaries.own_is_largest,
+    "by_distance": summaries.by_distance,
+    "by_neighbour": summaries.by_neighbour,
+}
 
 
 def local(settings: Settings) -> Found:

@@ -23,6 +23,7 @@ MAP = ("layer", "target", "source")
 BY_HEAD = ("layer", "head")
 RATIO = ("method", "layer", "target")
 BY_LAYER = ("layer",)
+BY_TOKEN = ("layer", "target")
 
 # what a model must give
 ATTENTION = frozenset({"attention"})
@@ -195,6 +196,7 @@ MEASURES: dict[str, Measure] = {
         variables={
             "contribution": Variable(MAP, _SHARE, "share of an input token in a hidden token", ATTENTION),
             "contribution_error": Variable(MAP, _SHARE, "its standard error; zero when exact", ATTENTION),
+            "contribution_probes": Variable((), "directions", "tried of each input token", ATTENTION),
         },
         papers=("brunner2020",),
         source="flows:flow",
@@ -206,6 +208,24 @@ MEASURES: dict[str, Measure] = {
         variables={
             "jacobian": Variable(MAP, "norm", "norm of the derivative by the input token", ATTENTION),
             "jacobian_error": Variable(MAP, "norm", "its standard error; zero when exact", ATTENTION),
+            "jacobian_probes": Variable((), "directions", "tried of each input token", ATTENTION),
+        },
+        papers=("brunner2020",),
+        source="flows:flow",
+        over="model",
+        options=_START | _CHOSEN | _SKETCH,
+    ),
+    "origin": Measure(
+        about="What contributions say in a few numbers: what is left of a token, and from how far the rest came.",
+        variables={
+            "self_contribution": Variable(BY_TOKEN, _SHARE, "share of the token itself", ATTENTION),
+            "own_largest": Variable(BY_TOKEN, "0 or 1", "whether it is its own largest contributor", ATTENTION),
+            "by_distance": Variable(
+                ("layer", "distance"), "tokens", "total contribution by place, source - target", ATTENTION
+            ),
+            "by_neighbour": Variable(
+                ("layer", "target", "neighbour"), _SHARE, "mean contribution of a group of neighbours", ATTENTION
+            ),
         },
         papers=("brunner2020",),
         source="flows:flow",
