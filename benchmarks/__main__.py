@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-BENCHMARKS = ("forward", "norms", "effective", "jacobian")
+BENCHMARKS = ("forward", "norms", "effective", "jacobian", "head", "identity")
 
 
 def main(names: list[str]) -> None:

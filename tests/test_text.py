@@ -3,7 +3,7 @@
 import pytest
 
 from whence.errors import BadInput
-from whence.text import Sentence, decode, sentence
+from whence.text import Mention, Sentence, Word, decode, sentence
 
 
 def test_a_text_or_a_pair():
@@ -22,11 +22,24 @@ def test_a_text_or_a_pair():
         (7, "int was given"),
         (b"bytes", "bytes was given"),
         ("caf\udce9", "not UTF-8: character 3"),
+        ("a\0b", "NUL at character 1"),
+        (Sentence(""), "empty"),
+        (Sentence("ab", words=(Word(0, 3),)), "Word 0 has the characters 0 to 3"),
+        (Sentence("ab", words=(Word(1, 1),)), "Word 0 has the characters 1 to 1"),
+        (Sentence("ab", words=(Word(0, 1, in_pair=True),)), "Word 0 has the characters"),
+        (Sentence("ab", words=(Word(0, 1, head=1),)), "governor 1, and the words are 0 to 0"),
+        (Sentence("ab", words=(Word(0, 1),), mentions=(Mention("e", (1,)),)), "mention of 'e' has words"),
     ],
 )
 def test_refused(given, says):
     with pytest.raises(BadInput, match=says):
         sentence(given)
+
+
+def test_the_characters_of_a_word():
+    pair = sentence(Sentence("a bc", "de f", words=(Word(2, 4), Word(0, 2, in_pair=True))))
+    assert [pair.word(place) for place in range(2)] == ["bc", "de"]
+    assert pair.texts == ("a bc", "de f") and Sentence("a").texts == ("a",)
 
 
 def test_bytes():

@@ -14,10 +14,19 @@ from typing import Any
 _VERBS = {
     "alternative": "whence.alternative",
     "cite": "whence.cite",
+    "cloze": "whence.cloze",
+    "head": "whence.head",
+    "identify": "whence.identity",
+    "flow": "whence.web.widget",
     "load": "whence.models.load",
     "measure": "whence.measure",
     "measures": "whence.tables",
+    "open": "whence.results",
+    "perturb": "whence.perturb",
+    "read": "whence.readers",
     "report": "whence.report",
+    "run": "whence.run",
+    "study": "whence.studies",
     "verify": "whence.tables",
 }
 

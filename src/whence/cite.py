@@ -62,15 +62,36 @@ PAPERS = {
   booktitle = {BlackboxNLP (poster)},
   year = {2019}
 }""",
+    "petroni2019": """@inproceedings{petroni2019language,
+  title = {Language Models as Knowledge Bases?},
+  author = {Petroni, Fabio and Rockt{\\"a}schel, Tim and Riedel, Sebastian and Lewis, Patrick and Bakhtin, Anton
+            and Wu, Yuxiang and Miller, Alexander},
+  booktitle = {Proceedings of the 2019 Conference on Empirical Methods in Natural Language Processing},
+  year = {2019}
+}""",
+    "podkorytov2021": """@inproceedings{podkorytov2021how,
+  title = {How Can the [MASK] Know? The Sources and Limitations of Knowledge in BERT},
+  author = {Podkorytov, Maksim and Bi{\\'s}, Daniel and Liu, Xiuwen},
+  booktitle = {International Joint Conference on Neural Networks},
+  year = {2021}
+}""",
     "whence": """@software{whence,
   title = {whence: where the information in every hidden token of a transformer comes from},
   year = {2026}
 }""",
 }
 
+# verbs that are no measures
+VERBS = {
+    "head": ("podkorytov2021",),
+    "perturb": ("podkorytov2021",),
+    "cloze": ("podkorytov2021", "petroni2019"),
+}
+
 
 def cite(dataset: xarray.Dataset) -> str:
     """BibTeX of whence and of every paper behind the measures in a Dataset."""
-    names = [name for name in str(dataset.attrs.get("measures", "")).split(",") if name in MEASURES]
-    keys = dict.fromkeys(["whence", *(paper for name in names for paper in MEASURES[name].papers)])
+    papers = VERBS | {name: row.papers for name, row in MEASURES.items()}
+    names = [name for name in str(dataset.attrs.get("measures", "")).split(",") if name in papers]
+    keys = dict.fromkeys(["whence", *(paper for name in names for paper in papers[name])])
     return "\n\n".join(PAPERS[key] for key in keys)

@@ -1,9 +1,11 @@
-"""What a sentence is, and which texts cannot be one."""
+"""What a sentence is, and which texts and annotations cannot be one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from whence.errors import BadInput
+
+MASK = "[MASK]"  # in every corpus, whatever the mask of a model is
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class Mention:
 
     entity: str
     words: tuple[int, ...]
-    "Places among the sentence's words."
+    "Places among the sentence's words, ascending."
+    labels: Mapping[str, str] = field(default_factory=dict)
+    "What is known of the mention: its etype and infstat in GUM, its role in GAP."
 
 
 @dataclass(frozen=True)
@@ -41,17 +45,29 @@ class Sentence:
     labels: Mapping[str, str] = field(default_factory=dict)
     "What is known of the whole: `label` of a classified sentence, `answer` of a cloze."
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text, and the second of a pair."""
+        return (self.text,) if self.pair is None else (self.text, self.pair)
+
+    def word(self, place: int) -> str:
+        """The characters of a word."""
+        word = self.words[place]
+        return self.texts[word.in_pair][word.start : word.end]
+
 
 def sentence(given: object) -> Sentence:
     """A checked sentence from a text, a pair of texts, or a sentence."""
     if isinstance(given, Sentence):
-        return given
-    texts = given if isinstance(given, tuple | list) else (given,)
+        _check_annotation(given)
+        texts: Sequence[object] = given.texts
+    else:
+        texts = given if isinstance(given, tuple | list) else (given,)
     if not 1 <= len(texts) <= 2:
         raise BadInput(f"A sentence is one text or a pair of two, and {len(texts)} were given.")
     for text in texts:
-        _check(text)
-    return Sentence(*texts)
+        check(text)
+    return given if isinstance(given, Sentence) else Sentence(*texts)  # type: ignore[arg-type]
 
 
 def decode(data: bytes, name: str) -> str:
@@ -64,11 +80,26 @@ def decode(data: bytes, name: str) -> str:
         ) from error
 
 
-def _check(text: object) -> None:
+def check(text: object) -> None:
+    """Nothing, or an error that says why this cannot be a text."""
     if not isinstance(text, str):
         raise BadInput(f"A text is a str, and {type(text).__name__} was given.")
     if not text.strip():
         raise BadInput("The text is empty; give at least one word.")
+    if "\0" in text:
+        raise BadInput(f"The text has a NUL at character {text.index(chr(0))}, which no text has; take it out.")
     lone = next((place for place, letter in enumerate(text) if "\ud800" <= letter <= "\udfff"), None)
     if lone is not None:
         raise BadInput(f"The text is not UTF-8: character {lone} stands for a byte that could not be read.")
+
+
+def _check_annotation(given: Sentence) -> None:
+    lengths = [len(text) for text in given.texts]
+    for place, word in enumerate(given.words):
+        if word.in_pair >= len(lengths) or not 0 <= word.start < word.end <= lengths[word.in_pair]:
+            raise BadInput(f"Word {place} has the characters {word.start} to {word.end}, which the text does not have.")
+        if word.head is not None and not 0 <= word.head < len(given.words):
+            raise BadInput(f"Word {place} has the governor {word.head}, and the words are 0 to {len(given.words) - 1}.")
+    for mention in given.mentions:
+        if any(not 0 <= place < len(given.words) for place in mention.words):
+            raise BadInput(f"A mention of {mention.entity!r} has words that the sentence does not have.")

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy
 import pytest
 import torch
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from tests.measures.rows import (
     padded_batch,
     random_block,
 )
-from whence.measures.attention import effective, null, nullity, nullity_with_sums, rank
+from whence.measures.attention import correlation, effective, null, nullity, nullity_with_sums, rank
 from whence.models.capture import trace
 from whence.models.locate import locate
 from whence.models.parts import Projection
@@ -231,3 +232,19 @@ def test_on_real_weights_of_a_decoder_where_equal_tokens_have_equal_values(smoll
 
 def _batch(ids):
     return Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(("name", "side"), [("bert", "right"), ("llama", "left")])
+def test_correlation_equals_numpy_over_the_pairs_that_see_each_other(name, side):
+    found = traced(name, (34, 9), side)
+    mask = found.batch.mask
+    for block in found.blocks:
+        given, reached = correlation(block, mask), effective(block, mask)
+        for row in range(2):
+            real = mask[row].nonzero()[:, 0]
+            seen = torch.ones(len(real), len(real), dtype=torch.bool)
+            seen = seen.tril() if name == "llama" else seen
+            for head in range(block.attention.shape[1]):
+                pair = [part[row, head][real][:, real][seen].double().numpy() for part in (block.attention, reached)]
+                assert abs(numpy.corrcoef(*pair)[0, 1] - float(given[row, head])) < 1e-5
+    assert bool((correlation(found.blocks[0], mask)[1] > 1 - 1e-5).all())  # nine tokens have no null space

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import xarray
 
-from whence.report import EXACT_UP_TO, MISSING, PANELS, page, payload, report
+from whence.report import PANELS, page, payload, report
+from whence.report.arrays import EXACT_UP_TO, MISSING
 
 HOSTILE = ["[CLS]", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "שלום", "\u200b", "\ud83d"]
 HOSTILE += ["日本語", "a" * 300, "\u202eevil", "<!--", "\x00", "", "'\"`${x} $data", "[SEP]"]
@@ -23,7 +24,7 @@ def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0
     attention = numbers.random((layers, heads, size, size)).astype(np.float32)
     attention /= attention.sum(axis=-1, keepdims=True)
     null = numbers.normal(0, 0.05, attention.shape).astype(np.float32)
-    names, special = np.array(tokens, dtype=object), np.array([token.startswith("[") for token in tokens])
+    names, special = np.array(tokens, dtype=str), np.array([token.startswith("[") for token in tokens])
     coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "method": ["attn_w", "attnresln_n"]}
     for side in ("target", "source"):
         coords |= {f"{side}_token": (side, names), f"{side}_word": (side, names), f"{side}_is_special": (side, special)}
@@ -136,11 +137,11 @@ def test_signs_are_known():
 @pytest.mark.parametrize(
     ("kept", "shown"),
     [
-        (["mixing"], ["left"]),
-        (["contribution"], ["left", "whence", "maps"]),
-        (["attn_w"], ["whence", "maps"]),
-        (["attention"], ["left", "whence", "maps", "heads"]),
-        (["effective"], ["maps", "heads"]),
+        (["mixing"], ["left", "compare"]),
+        (["contribution"], ["left", "whence", "flow", "maps", "compare"]),
+        (["attn_w"], ["whence", "flow", "maps", "compare"]),
+        (["attention"], ["left", "whence", "flow", "maps", "heads", "compare"]),
+        (["effective"], ["flow", "maps", "heads"]),
     ],
 )
 def test_panels_appear_only_when_their_variables_are_there(kept, shown):

@@ -37,6 +37,7 @@ def explain(
     """
     from rich.console import Console
 
+    from whence.head import predictions
     from whence.measure import measure
     from whence.measures.registry import given_by
     from whence.plot.terminal import picture
@@ -49,6 +50,7 @@ def explain(
     names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
     with progress() as report_progress:
         dataset = measure(model, given, names, truncate=truncate, progress=report_progress)
+    dataset = dataset.assign(predictions(model, given, truncate=truncate))
     console = Console(highlight=False)
     console.print(picture(dataset, console.width, console.color_system is not None))
     console.print(f"\nThe page: {report(dataset, out).resolve()}", soft_wrap=True, markup=False)

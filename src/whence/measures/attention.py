@@ -1,5 +1,6 @@
 """What of the attention matters: effective and null attention, rank and nullity, per head (Brunner et al. 2020)."""
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -20,6 +21,22 @@ def effective(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None =
 def null(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h t s"]:
     """The part of the attention without any effect on the head's output: A - A_eff, with (A - A_eff) T = 0."""
     return at_least_single(block.attention) * support(block, mask) - effective(block, mask, tolerance)
+
+
+def correlation(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h"]:
+    """Pearson's correlation of attention and effective attention over the pairs of tokens that may see each other.
+
+    One as long as there is no null space (Brunner et al. 2020, figure 1a). One also where the attention does not vary.
+    """
+    pairs = support(block, mask).to(torch.float64).expand_as(block.attention)
+    raw, reached = at_least_single(block.attention).double(), effective(block, mask, tolerance).double()
+    count = pairs.sum(dim=(-1, -2), keepdim=True)
+    raw, reached = (
+        (part - (part * pairs).sum(dim=(-1, -2), keepdim=True) / count) * pairs for part in (raw, reached)
+    )
+    lengths = raw.norm(dim=(-1, -2)) * reached.norm(dim=(-1, -2))
+    found = (raw * reached).sum(dim=(-1, -2)) / lengths.clamp(min=1e-30)
+    return torch.where(lengths > 1e-12, found, 1.0).float()
 
 
 def rank(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:

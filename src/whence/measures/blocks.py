@@ -29,6 +29,10 @@ def effective(block: Block, settings: Settings) -> Found:
     return {"effective": found, "null": (block.attention - found).masked_fill(~real.to(found.device), 0)}
 
 
+def effective_correlation(block: Block, settings: Settings) -> Found:
+    return {"effective_correlation": weights.correlation(block, settings.mask, settings.options["tolerance"])}
+
+
 def rank(block: Block, settings: Settings) -> Found:
     mask, tolerance = settings.mask, settings.options["tolerance"]
     return {

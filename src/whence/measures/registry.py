@@ -115,6 +115,15 @@ MEASURES: dict[str, Measure] = {
         source="blocks:effective",
         options=_TOLERANCE,
     ),
+    "effective_correlation": Measure(
+        about="How alike attention and its effective part are.",
+        variables={
+            "effective_correlation": Variable(BY_HEAD, "correlation", "Pearson's, over all pairs of tokens", VALUES)
+        },
+        papers=("brunner2020",),
+        source="blocks:effective_correlation",
+        options=_TOLERANCE,
+    ),
     "null": Measure(
         about="The part of the attention that has no effect on the head's output.",
         variables={"null": Variable(HEADS, "weight", "attention inside the null space", VALUES)},

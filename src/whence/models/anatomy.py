@@ -12,9 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
 
 from whence.models import xlnet
-from whence.models.families import Around, Family, Mlp
+from whence.models.families import Around, Family, HeadPaths, Mlp
 from whence.models.parts import (
     Activation,
     Affine,
@@ -32,19 +36,19 @@ from whence.models.parts import (
 
 @dataclass(frozen=True)
 class Head:
-    """The LM head as numbers: softcap(decoder(norm(activation(dense(state)))) / divisor)."""
+    """The LM head as numbers: softcap(decoder(norm(activation(dense(state)))) * factor)."""
 
     dense: Affine | None
     activation: Activation | None
     norm: Norm | None
     decoder: Affine
-    divisor: float
+    factor: float
     softcap: float | None
 
     def __call__(self, states: Tensor) -> Tensor:
         for step in (self.dense, self.activation, self.norm):
             states = states if step is None else step(states)
-        logits = self.decoder(states) / self.divisor
+        logits = self.decoder(states) * self.factor
         return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
 
 
@@ -108,9 +112,32 @@ class Anatomy:
             activation=_at(self.model, activation) if isinstance(activation, str) else activation,
             norm=None if paths.norm is None else self._norm(self.model, paths.norm),
             decoder=read_affine(decoder),
-            divisor=1.0 if paths.divisor is None else float(_at(self.config, paths.divisor)),
+            factor=self._factor(paths),
             softcap=None if paths.softcap is None else _at(self.config, paths.softcap),
         )
+
+    @property
+    def final_norm(self) -> Norm | None:
+        """The norm between the last block and the head, where there is one."""
+        path = None if self.row is None else self.row.final_norm
+        return None if path is None else self._norm(self.owner, path)
+
+    @property
+    def narrowing(self) -> Affine | None:
+        """The map from the stream to the width of the embeddings, in OPT's smaller models."""
+        module = None if self.row is None or self.row.narrowing is None else _at(self.owner, self.row.narrowing)
+        return None if module is None else read_affine(module)
+
+    @property
+    def class_with_head(self) -> str:
+        """The class of transformers that has this family's language-model head."""
+        names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if self.causal else MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        return names.get(self.family, f"an Auto{'ModelForCausalLM' if self.causal else 'ModelForMaskedLM'} class")
+
+    def _factor(self, paths: HeadPaths) -> float:
+        if paths.divisor is not None:
+            return 1 / float(_at(self.config, paths.divisor))
+        return 1.0 if paths.factor is None else float(_at(self.config, paths.factor))
 
     def _norms(self, block: nn.Module, around: Around) -> Norms:
         names = (around.before, around.inside, around.after)

@@ -1,38 +1,61 @@
-"""Text to tokens: ids, legible pieces, the word of each, and what is special."""
+"""Text to tokens: ids, legible pieces, the characters and words of each, and what is special."""
 
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from whence.align import words_of_tokens
+from whence.align import Span, located, worded, words_over_tokens
 from whence.errors import BadInput
 from whence.models.anatomy import Anatomy
 from whence.models.trace import Batch
-from whence.text import Sentence
+from whence.text import MASK, Sentence
 
-MASK = "[MASK]"
 UNLIMITED = 1_000_000  # transformers writes "no limit" as 1e30
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """One sentence as the model reads it."""
+    """One sentence as the model reads it; the lists have an item a token."""
 
     batch: Batch
     tokens: list[str]
     words: list[str]
+    "The word each token starts in, as it is written; empty for special tokens."
     special: list[bool]
+    sentence: Sentence
+    "With its words: the annotated ones, or else Unicode's."
+    spans: list[Span | None]
+    "Characters of sentence.texts[part]; none for special tokens."
+    parts: list[int | None]
+    "0 for the text, 1 for the second of a pair."
+    words_over: list[list[int]]
+    "Places in sentence.words of every word the token has characters of."
+
+    @property
+    def word_ids(self) -> list[int | None]:
+        """The place in sentence.words of the word each token starts in."""
+        return [places[0] if places else None for places in self.words_over]
+
+    @property
+    def tokens_of_words(self) -> list[list[int]]:
+        """The tokens that have characters of each word; none where the sentence was cut off."""
+        found: list[list[int]] = [[] for _ in self.sentence.words]
+        for token, places in enumerate(self.words_over):
+            for place in places:
+                found[place].append(token)
+        return found
 
 
 def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool = False) -> Encoded:
     """The sentence's tokens; longer than the model takes is an error unless `truncate`."""
-    texts = [text for text in (sentence.text, sentence.pair) if text is not None]
-    texts = [_own_mask(tokenizer, text) for text in texts]
+    texts = [_own_mask(tokenizer, text) for text in sentence.texts]
     longest = limit(anatomy, tokenizer)
     coded = tokenizer(*texts, truncation=truncate, max_length=longest if truncate else None, verbose=False)
     ids = list(coded["input_ids"])
@@ -43,9 +66,74 @@ def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool 
             f"The text is {len(ids):,} tokens long and the model takes at most {longest:,};"
             " shorten it, or let the end be cut off with --truncate (in Python: truncate=True)."
         )
-    special = [token in _special(tokenizer) for token in ids]
     batch = Batch(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool), _segments(coded))
-    return Encoded(batch, pieces(tokenizer, ids), _words(tokenizer, coded, texts, ids, special), special)
+    return _aligned(tokenizer, worded(sentence), coded, batch)
+
+
+def _aligned(tokenizer: Any, sentence: Sentence, coded: Any, batch: Batch) -> Encoded:
+    ids = batch.ids[0].tolist()
+    textless = _special(tokenizer)
+    special = [token in textless for token in ids]
+    tokens = pieces(tokenizer, ids)
+    parts, spans = _places(tokenizer, sentence, coded, tokens, special)
+    over: list[list[int]] = [[] for _ in ids]
+    for part in range(len(sentence.texts)):
+        own = [token for token in range(len(ids)) if parts[token] == part]
+        places = [place for place, word in enumerate(sentence.words) if word.in_pair == part]
+        of_words = [(sentence.words[place].start, sentence.words[place].end) for place in places]
+        of_tokens = [spans[token] or (0, 0) for token in own]
+        for token, found in zip(own, words_over_tokens(of_words, of_tokens), strict=True):
+            over[token] = [places[place] for place in found]
+    shown = [
+        _shown(sentence, piece, spans[token], parts[token], over[token], ids[token] == tokenizer.mask_token_id)
+        for token, piece in enumerate(tokens)
+    ]
+    return Encoded(batch, tokens, shown, special, sentence, spans, parts, over)
+
+
+def _shown(
+    sentence: Sentence, piece: str, span: Span | None, part: int | None, over: Sequence[int], is_mask: bool
+) -> str:
+    """A token's word as it is written."""
+    if part is None:
+        return ""
+    if is_mask or span is None:
+        return piece
+    return sentence.word(over[0]) if over else sentence.texts[part][slice(*span)].strip()
+
+
+def _places(
+    tokenizer: Any, sentence: Sentence, coded: Any, tokens: list[str], special: list[bool]
+) -> tuple[list[int | None], list[Span | None]]:
+    """The text each token is of, and its characters there."""
+    if tokenizer.is_fast:
+        encoding = coded.encodings[0]
+        parts = [None if flag else part for flag, part in zip(special, encoding.sequence_ids, strict=True)]
+        offsets: list[Span | None] = list(encoding.offsets)
+    else:
+        parts, offsets = _searched(tokenizer, sentence, tokens, special)
+    ways = [_way_back(tokenizer, text) for text in sentence.texts]
+    spans = [
+        None if part is None or span is None else _original(ways[part], span)
+        for part, span in zip(parts, offsets, strict=True)
+    ]
+    return parts, spans
+
+
+def _searched(
+    tokenizer: Any, sentence: Sentence, tokens: list[str], special: list[bool]
+) -> tuple[list[int | None], list[Span | None]]:
+    """The same without the tokenizer's help: the letters of its pieces are looked for in the texts."""
+    texts = [_own_mask(tokenizer, text) for text in sentence.texts]
+    second = len(texts[0]) + 1  # where the second text begins when both are looked through as one
+    own = [token for token, flag in enumerate(special) if not flag]
+    found = located(" ".join(texts), [tokens[token] for token in own], {str(tokenizer.unk_token)})
+    parts: list[int | None] = [None] * len(tokens)
+    spans: list[Span | None] = [None] * len(tokens)
+    for token, span in zip(own, found, strict=True):
+        part = int(span is not None and span[0] >= second)
+        parts[token], spans[token] = part, span and (span[0] - second * part, span[1] - second * part)
+    return parts, spans
 
 
 def limit(anatomy: Anatomy, tokenizer: Any) -> int | None:
@@ -83,16 +171,26 @@ def _bytes_of_letters() -> dict[str, int]:
     return {letter: byte for byte, letter in bytes_to_unicode().items()}
 
 
+_BYTE_LEVEL: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # asking costs as much as many sentences
+
+
 def _is_byte_level(tokenizer: Any) -> bool:
     if not isinstance(tokenizer, PreTrainedTokenizerBase) or not tokenizer.is_fast:
         return False
-    parts = json.loads(tokenizer.backend_tokenizer.to_str())
-    return "ByteLevel" in json.dumps([parts["decoder"], parts["pre_tokenizer"]])
+    if tokenizer not in _BYTE_LEVEL:
+        parts = json.loads(tokenizer.backend_tokenizer.to_str())
+        _BYTE_LEVEL[tokenizer] = "ByteLevel" in json.dumps([parts["decoder"], parts["pre_tokenizer"]])
+    return _BYTE_LEVEL[tokenizer]
 
 
 def _special(tokenizer: Any) -> set[int]:
-    """Ids that stand for no text; the mask does stand for some."""
-    return set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}
+    """Ids that stand for no text; the mask does stand for some, and so does the token for what is unknown.
+
+    Byte-level vocabularies know everything, and name their end of text as the unknown token too.
+    """
+    named = ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "pad_token_id")
+    without = {getattr(tokenizer, name) for name in named}
+    return set(tokenizer.all_special_ids) - {tokenizer.mask_token_id} - ({tokenizer.unk_token_id} - without)
 
 
 def _own_mask(tokenizer: Any, text: str) -> str:
@@ -100,22 +198,26 @@ def _own_mask(tokenizer: Any, text: str) -> str:
     return text if tokenizer.mask_token is None else text.replace(MASK, tokenizer.mask_token)
 
 
+def _way_back(tokenizer: Any, text: str) -> list[Span] | None:
+    """For each character the model read, the characters of the text it stands for; None when they are the same."""
+    mask = tokenizer.mask_token
+    if mask is None or len(mask) == len(MASK) or MASK not in text:
+        return None
+    way: list[Span] = []
+    start = 0
+    for piece in text.split(MASK):
+        way += [(place, place + 1) for place in range(start, start + len(piece))]
+        start += len(piece) + len(MASK)
+        way += [(start - len(MASK), start)] * len(mask)
+    return way
+
+
+def _original(way: list[Span] | None, span: Span) -> Span:
+    start, end = span
+    if way is None or start >= end:
+        return span
+    return way[start][0], way[end - 1][1]
+
+
 def _segments(coded: Any) -> torch.Tensor | None:
     return torch.tensor([coded["token_type_ids"]]) if "token_type_ids" in coded else None
-
-
-def _words(tokenizer: Any, coded: Any, texts: list[str], ids: list[int], special: list[bool]) -> list[str]:
-    if not tokenizer.is_fast:
-        return ["" if flag else piece for flag, piece in zip(special, pieces(tokenizer, ids), strict=True)]
-    encoding = coded.encodings[0]
-    found = ["" if flag else piece for flag, piece in zip(special, pieces(tokenizer, ids), strict=True)]
-    for place, text in enumerate(texts):
-        own = [
-            token
-            for token, part in enumerate(encoding.sequence_ids)
-            if part == place and not special[token] and ids[token] != tokenizer.mask_token_id
-        ]
-        spans = [encoding.offsets[token] for token in own]
-        for token, word in zip(own, words_of_tokens(text, spans), strict=True):
-            found[token] = word
-    return found

@@ -37,6 +37,7 @@ class HeadPaths:
     activation: str | Callable[[Tensor], Tensor] | None = None
     norm: str | None = None
     divisor: str | None = None
+    factor: str | None = None
     softcap: str | None = None
 
 
@@ -168,6 +169,12 @@ PHI = Family(
     parallel=True,
 )
 PHI3 = replace(LLAMA, mlp=Mlp("mlp.gate_up_proj", "mlp.activation_fn", "mlp.down_proj", "mlp.gate_up_proj"))
+COHERE = replace(
+    LLAMA,
+    feed_forward=Around(before="input_layernorm"),
+    parallel=True,
+    head=HeadPaths("lm_head", factor="logit_scale"),
+)
 OLMO2 = replace(
     LLAMA,
     attention=Around(inside="post_attention_layernorm"),
@@ -218,6 +225,8 @@ FAMILIES: dict[str, Family | Either] = {
     "granite": replace(
         LLAMA, residual_scale="residual_multiplier", head=HeadPaths("lm_head", divisor="logits_scaling")
     ),
+    "cohere": COHERE,
+    "cohere2": COHERE,
     "starcoder2": replace(LLAMA, mlp=Mlp("mlp.c_fc", "mlp.act", "mlp.c_proj")),
     # not promised, but their anatomy is one of those above
     "ernie": BERT,

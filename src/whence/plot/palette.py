@@ -58,6 +58,20 @@ _OKABE_ITO: dict[str, str | tuple[str, str]] = {
     "effective": ("#b3a200", "#f0e442"),
     "null": "#8c8c8c",
 }
+# steps of the LM head; those of a decoder's norm look like those of an encoder's
+_STAGES: dict[str, str | tuple[str, str]] = {
+    "trf-out": "#8c8c8c",
+    "dense-w": "#e69f00",
+    "dense-b": "#d55e00",
+    "gelu": "#cc79a7",
+    "lnorm-n": "#56b4e9",
+    "lnorm-w": ("#0072b2", "#2a93d5"),
+    "lnorm-b": "#009e73",
+    "lmhead-out": ("#000000", "#f2f2f2"),
+}
+_STAGES |= {f"norm-{step}": _STAGES[f"lnorm-{step}"] for step in ("n", "w", "b")}
+_STAGES |= {"unembed": _STAGES["lmhead-out"], "scale": "#e69f00", "softcap": "#cc79a7"}
+_OKABE_ITO |= _STAGES
 MEASURES: dict[Theme, dict[str, str]] = {
     theme: {name: color if isinstance(color, str) else color[place] for name, color in _OKABE_ITO.items()}
     for place, theme in enumerate(THEMES)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from . import SOURCE_ORDER, contribution_finding, label, legible, mean, mixed, mixing_finding, percent
 from .palette import Theme, amount, ink_on
+from .predictions import Prediction, predictions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LONGEST_TOKEN = 16  # cells; a longer token is cut, the page shows it whole
 MOST_TOKENS = 40  # rows of the list of main sources
+MOST_PREDICTIONS = 3  # masks; the page shows them all
 DIM, BOLD = Style(dim=True), Style(bold=True)
 LEFT_TO_RIGHT = "\u200e"  # ends a right-to-left token, so that terminals with bidi do not swap columns
 
@@ -46,6 +48,8 @@ def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     name = next((name for name in SOURCE_ORDER if name in ds), None)
     if name:
         lines += [Text(), *_sources(ds, name, width, color)]
+    for prediction in predictions(ds)[:MOST_PREDICTIONS]:
+        lines += [Text(), *stages(prediction, width)]
     drawn = Text("\n", no_wrap=True, overflow="ignore").join(_cut(line, width) for line in lines)
     return drawn if color else Text(drawn.plain, no_wrap=True, overflow="ignore")
 
@@ -170,6 +174,28 @@ def _told_apart(tokens: list[str]) -> list[str]:
     """Tokens that occur more than once carry their place in the sentence."""
     times = Counter(tokens)
     return [f"{token}({place})" if times[token] > 1 else token for place, token in enumerate(tokens)]
+
+
+# What is predicted
+
+
+def stages(prediction: Prediction, width: int) -> Iterator[Text]:
+    """The best tokens after every step of the head, the last step on top, as many as fit."""
+    yield from _wrapped(prediction.finding, width, BOLD)
+    said = f"Best tokens after each step of the LM head, last step on top; place: that of “{prediction.token}”."
+    yield from _wrapped(said, width, DIM)
+    gutter = max(len(row.stage) for row in prediction.rows)
+    counted = max(len("place"), *(len(f"{row.place:,}") for row in prediction.rows))
+    yield Text(f"{'step':<{gutter}}  {'place':>{counted}}  best", style=DIM)
+    for row in reversed(prediction.rows):
+        line = Text(f"{row.stage:<{gutter}}  ").append(f"{row.place:>{counted},}  ", DIM)
+        for token in row.best:
+            shown = _closed(_short(token, LONGEST_TOKEN))
+            if line.cell_len + cell_len(shown) > width:
+                break
+            line.append(shown, BOLD if token == prediction.token else Style()).append("  ")
+        line.rstrip()
+        yield line
 
 
 # Words

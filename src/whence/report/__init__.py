@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 import os
-import re
-import zlib
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, label, legible
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, Theme, measure_color
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, measure_color
+from whence.plot.predictions import Prediction, predictions
+from whence.report.arrays import DIMS, embedded
+from whence.report.bundle import HERE, digest, script, style
+from whence.report.lens import lens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import xarray
 
-HERE = Path(__file__).parent
-DIMS = ("method", "layer", "head", "target", "source")
 PER_HEAD = ("layer", "head", "target", "source")
 PER_LAYER = ("layer", "target", "source")
 
@@ -35,15 +30,12 @@ PER_LAYER = ("layer", "target", "source")
 PANELS: dict[str, tuple[str | tuple[str, ...], ...]] = {
     "left": ("mixing", "contribution", "attention"),
     "whence": (PER_LAYER, "attention"),
+    "flow": (PER_LAYER, PER_HEAD),
     "maps": (PER_HEAD, PER_LAYER),
     "heads": (PER_HEAD,),
+    "prediction": ("top",),
+    "compare": (PER_LAYER, "mixing", "attention"),
 }
-
-# Arrays up to this many values are kept in float32; larger ones as int16 steps of a ten-thousandth of each map's
-# largest value, which a screen cannot tell apart: 200 tokens x 12 layers x 12 heads shrink from 23 MB to 8 at most.
-EXACT_UP_TO = 2**16
-STEPS = 10_000
-MISSING = -(2**15)  # NaN among int16 steps
 
 
 def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
@@ -53,28 +45,44 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     return written
 
 
-def page(ds: xarray.Dataset) -> str:
-    """The whole page as text; the content security policy lets only this style and this script run."""
-    data = payload(ds)
-    style, script = _style(), _script()
+def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None, state: str = "") -> str:
+    """The whole page as text; the content security policy lets only this style and this script run.
+
+    `beside` holds what the sentence is looked at with: `edited`, a changed sentence; `other`, the same sentence in
+    another model. `state` is what is selected when the page opens, as it stands after # in an address.
+    """
+    data = payload(ds) | {"state": state, "beside": {name: payload(one) for name, one in (beside or {}).items()}}
+    sheet, code = style(), script() + "module_main.boot();\n"
     return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"{data['finding']} · whence"),
         finding=html.escape(data["finding"]),
         text=html.escape(" ".join(token["shown"] for token in data["tokens"])),
-        style=style,
-        style_hash=_hash(style),
-        script=script,
-        script_hash=_hash(script),
+        style=sheet,
+        style_hash=digest(sheet),
+        script=code,
+        script_hash=digest(code),
         data=_inert(data),
     )
 
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
-    """Everything the page draws, ready for JSON; the page embeds it and a server can send it."""
-    drawn = [str(name) for name in ds.data_vars if set(ds[name].dims) <= set(DIMS) and ds[name].dtype.kind in "fiu"]
-    methods = [str(method) for method in ds["method"].values] if "method" in ds.coords else []
+    """Everything the page draws, ready for JSON."""
+    names = drawn(ds)
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # zlib lets go of the interpreter lock
-        arrays = dict(zip(drawn, pool.map(_array, (ds[name] for name in drawn)), strict=True))
+        arrays = dict(zip(names, pool.map(embedded, (ds[name] for name in names)), strict=True))
+    return describe(ds) | {"variables": arrays}
+
+
+def drawn(ds: xarray.Dataset) -> list[str]:
+    """The variables a page can draw."""
+    return [str(name) for name in ds.data_vars if set(ds[name].dims) <= set(DIMS) and ds[name].dtype.kind in "fiu"]
+
+
+def describe(ds: xarray.Dataset) -> dict[str, Any]:
+    """What a page has to know besides the arrays: the sentence, the names, the colours, the finding."""
+    names = drawn(ds)
+    methods = [str(method) for method in ds["method"].values] if "method" in ds.coords else []
+    maps = [name for name in names if set(ds[name].dims) == set(PER_LAYER) and not name.endswith("_error")]
     return {
         "finding": finding(ds).replace(" %", "\N{NO-BREAK SPACE}%"),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
@@ -84,12 +92,13 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
         "heads": int(ds.sizes.get("head", 0)),
         "methods": sorted(methods, key=_rank(MIXING_ORDER)),
         "method_places": {method: place for place, method in enumerate(methods)},
-        "maps": sorted((n for n in drawn if set(ds[n].dims) == set(PER_LAYER)), key=_rank(SOURCE_ORDER)),
-        "head_maps": [name for name in drawn if set(ds[name].dims) == set(PER_HEAD)],
+        "maps": sorted(maps, key=_rank(SOURCE_ORDER)),
+        "head_maps": [name for name in names if set(ds[name].dims) == set(PER_HEAD)],
+        "predictions": [_prediction(one) for one in predictions(_head(ds))],
+        "lens": lens(ds),
         "panels": panels(ds),
-        "labels": {name: label(name)._asdict() for name in (*drawn, *methods)},
-        "palette": _palette((*drawn, *methods)),
-        "variables": arrays,
+        "labels": {name: label(name)._asdict() for name in (*names, *methods)},
+        "palette": _palette((*names, *methods)),
     }
 
 
@@ -108,6 +117,16 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
     ]
 
 
+def _head(ds: xarray.Dataset) -> xarray.Dataset:
+    """What is known of the LM head; beside a measure called `rank` the axis of the best tokens is called `best`."""
+    found = ds[[name for name in ("top", "top_score", "prediction_rank") if name in ds]]
+    return found.rename(best="rank") if "best" in found.dims else found
+
+
+def _prediction(one: Prediction) -> dict[str, Any]:
+    return one._asdict() | {"finding": one.finding, "rows": [row._asdict() for row in one.rows]}
+
+
 def _rank(order: tuple[str, ...]) -> Callable[[str], int]:
     return lambda name: order.index(name) if name in order else len(order)
 
@@ -124,40 +143,6 @@ def _palette(names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-# Arrays
-
-
-def _array(variable: xarray.DataArray) -> dict[str, Any]:
-    """One variable: its bytes grouped by significance (all first bytes, all second ones …), deflated, in base64."""
-    dims = [dim for dim in DIMS if dim in variable.dims]
-    values = np.ascontiguousarray(variable.transpose(*dims).values, dtype=np.float32)
-    described = {"dims": dims, "shape": values.shape, "signed": bool((values < 0).any())}
-    if values.size <= EXACT_UP_TO:
-        return {**described, "kind": "float32", "data": _packed(values)}
-    steps, scale = _steps(values)
-    return {**described, "kind": "int16", "data": _packed(steps), "scale": _packed(scale)}
-
-
-def _steps(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values as whole steps, and the size of a step for each map (the two last axes are one map)."""
-    flat = values.reshape(-1, values.shape[-2] * values.shape[-1])
-    finite = np.isfinite(flat)
-    largest = np.abs(flat).max(axis=1, where=finite, initial=0.0)
-    scale = (np.where(largest > 0, largest, 1.0) / STEPS).astype(np.float32)
-    steps = np.rint(np.where(finite, flat, 0.0) / scale[:, None])
-    return np.where(finite, steps, MISSING).astype("<i2"), scale
-
-
-def _packed(values: np.ndarray) -> str:
-    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
-    planes = np.ascontiguousarray(little.reshape(-1, 1).view(np.uint8).T)
-    deflate = zlib.compressobj(level=1, strategy=zlib.Z_RLE)  # measured numbers repeat only in runs of zeros
-    return base64.b64encode(deflate.compress(planes.data) + deflate.flush()).decode("ascii")
-
-
-# The file
-
-
 def _plain(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
@@ -165,48 +150,3 @@ def _plain(text: str) -> str:
 def _inert(data: dict[str, Any]) -> str:
     """JSON that no text inside can end: `<` never appears in it."""
     return json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
-
-
-@cache
-def _style() -> str:
-    def variables(theme: Theme) -> str:
-        return "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items())
-
-    themes = f":root{{{variables('light')}}}\n:root[data-theme=dark]{{{variables('dark')}}}\n"
-    return themes + (HERE / "page.css").read_text(encoding="utf-8")
-
-
-@cache
-def _script() -> str:
-    """The modules of this folder as one script.
-
-    Each file stays an ordinary ES module that a server can hand out as it is. Here, every module becomes a function
-    called once whose result holds its exports, in the order of the imports; this needs the two forms of import
-    `import { a, b as c } from "./x.js"` and `import * as x from "./x.js"`, and exports that are declarations.
-    """
-    done: dict[str, str] = {}
-    _bundle("main", done)
-    return '"use strict";\n' + "\n".join(done.values()) + "\nmodule_main.boot();\n"
-
-
-_IMPORT = re.compile(r'^import (?:\* as (?P<whole>\w+)|(?P<names>\{[^}]*\})) from "\./(?P<module>\w+)\.js";$', re.M)
-_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (?P<name>\w+))", re.M)
-
-
-def _bundle(module: str, done: dict[str, str]) -> None:
-    source = (HERE / f"{module}.js").read_text(encoding="utf-8")
-    for found in _IMPORT.finditer(source):
-        if found["module"] not in done:
-            _bundle(found["module"], done)
-    exports = ", ".join(found["name"] for found in _EXPORT.finditer(source))
-    body = _EXPORT.sub("", _IMPORT.sub(_taken, source))
-    done[module] = f"const module_{module} = (() => {{\n{body}return {{ {exports} }};\n}})();"
-
-
-def _taken(found: re.Match[str]) -> str:
-    names = found["whole"] or found["names"].replace(" as ", ": ")
-    return f"const {names} = module_{found['module']};"

@@ -1,20 +1,23 @@
 // What the page knows: the payload of whence.report.payload with its arrays unpacked.
 
 const MISSING = -32768; // NaN among int16 steps
-const KEPT = 64; // maps kept unpacked
+const KEPT = 2 ** 24; // values kept unpacked
 
-export async function open(payload) {
+// `bytes` holds the arrays when they came beside the payload; `before` is the same sentence with fewer measures.
+export async function open(payload, { bytes = null, before = null } = {}) {
   const names = Object.keys(payload.variables);
-  const arrays = await Promise.all(names.map((name) => unpack(payload.variables[name])));
+  const arrays = await Promise.all(names.map((name) => unpack(payload.variables[name], bytes)));
   const variables = Object.fromEntries(names.map((name, place) => [name, arrays[place]]));
-  return { ...payload, variables, cache: new Map() };
+  const beside = {};
+  for (const [name, one] of Object.entries(payload.beside ?? {})) beside[name] = await open(one);
+  return { ...payload, variables: { ...before?.variables, ...variables }, beside, cache: before?.cache ?? new Map() };
 }
 
 // The map of one layer, target by source; `head` is a number or "mean". What a causal model cannot see is NaN.
 export function map(data, name, layer, head = "mean") {
   const key = `${name} ${layer} ${head}`;
   if (!data.cache.has(key)) {
-    if (data.cache.size >= KEPT) data.cache.clear();
+    if (data.cache.size >= Math.max(KEPT / data.tokens.length ** 2, 64)) data.cache.clear();
     data.cache.set(key, fresh(data, name, layer, head));
   }
   return data.cache.get(key);
@@ -37,9 +40,10 @@ export function fresh(data, name, layer, head) {
 export function plane(variable, lead) {
   const size = variable.shape.at(-1) * variable.shape.at(-2);
   const part = variable.values.subarray(lead * size, (lead + 1) * size);
-  if (!variable.scale) return Float32Array.from(part);
-  const step = variable.scale[lead];
-  return Float32Array.from(part, (value) => (value === MISSING ? NaN : value * step));
+  if (!variable.scale) return part.slice();
+  const step = variable.scale[lead], found = new Float32Array(size);
+  for (let place = 0; place < size; place++) found[place] = part[place] === MISSING ? NaN : part[place] * step;
+  return found;
 }
 
 export function mixing(data, method) {
@@ -47,12 +51,27 @@ export function mixing(data, method) {
 }
 
 // A row as shares of its sum, unless it has negative parts.
-export function shares(data, name, layer, token) {
+export function shares(data, name, layer, token, head = "mean") {
   const width = data.tokens.length;
-  const row = map(data, name, layer).slice(token * width, (token + 1) * width);
-  if (data.variables[name].signed) return row;
-  const total = row.reduce((sum, value) => sum + (Number.isNaN(value) ? 0 : value), 0);
-  return total > 0 ? row.map((value) => value / total) : row;
+  return sharing(data, name, layer, head).slice(token * width, (token + 1) * width);
+}
+
+// A whole map with every row as shares of its sum, unless it has negative parts.
+export function sharing(data, name, layer, head = "mean") {
+  if (data.variables[name].signed) return map(data, name, layer, head);
+  const key = `shares ${name} ${layer} ${head}`;
+  if (!data.cache.has(key)) data.cache.set(key, normalised(map(data, name, layer, head), data.tokens.length));
+  return data.cache.get(key);
+}
+
+function normalised(values, width) {
+  const found = Float32Array.from(values);
+  for (let start = 0; start < found.length; start += width) {
+    let total = 0;
+    for (let place = start; place < start + width; place++) total += found[place] || 0;
+    if (total > 0) for (let place = start; place < start + width; place++) found[place] /= total;
+  }
+  return found;
 }
 
 // Does this map count from the input, through all layers up to its own, or only through its own layer?
@@ -100,11 +119,17 @@ function blank(data, values) {
   return values;
 }
 
-async function unpack(variable) {
-  const bytes = await inflate(variable.data);
-  const values = variable.kind === "int16" ? gather(bytes, Int16Array) : gather(bytes, Float32Array);
-  const scale = variable.scale ? gather(await inflate(variable.scale), Float32Array) : null;
+async function unpack(variable, bytes) {
+  const Kind = variable.kind === "int16" ? Int16Array : Float32Array;
+  const [values, scale] = bytes ? placed(variable, bytes, Kind) : [gather(await inflate(variable.data), Kind), variable.scale ? gather(await inflate(variable.scale), Float32Array) : null];
   return { dims: variable.dims, shape: variable.shape, signed: variable.signed, values, scale };
+}
+
+// Arrays as they lie in the bytes behind the header.
+function placed(variable, { buffer, start }, Kind) {
+  const count = variable.shape.reduce((product, length) => product * length, 1), maps = count / (variable.shape.at(-1) * variable.shape.at(-2));
+  const scale = "scale_at" in variable ? new Float32Array(buffer, start + variable.scale_at, maps) : null;
+  return [new Kind(buffer, start + variable.data_at, count), scale];
 }
 
 async function inflate(text) {

@@ -39,6 +39,21 @@ export function select(parent, key, label, options, value, change) {
   held_one.whole.hidden = options.length < 2;
 }
 
+// A slider over shares from 0 to 1; small ones get more of its length.
+export function slider(parent, key, label, value, format, change) {
+  const held = once(parent, () => new Map());
+  if (!held.has(key)) {
+    const input = h("input", { type: "range", min: "0", max: "100", step: "1" }), said = h("output", {});
+    parent.append(h("label", { class: "choice" }, h("span", {}, label), input, said));
+    held.set(key, { input, said });
+  }
+  const { input, said } = held.get(key), place = Math.round(Math.sqrt(value) * 100);
+  if (document.activeElement !== input) input.value = String(place);
+  said.textContent = format(value);
+  input.setAttribute("aria-valuetext", format(value));
+  input.oninput = () => change(Number(((input.value / 100) ** 2).toPrecision(3)));
+}
+
 const ruler = document.createElement("canvas").getContext("2d"), widths = new Map();
 export function textWidth(text, size, family = MONO) {
   const key = `${size} ${family} ${text}`;
@@ -59,8 +74,13 @@ export function fitted(text, room, size, family = MONO) {
 }
 
 let bubble, crier;
+// Where what floats is kept: inside a notebook only the widget has the style for it.
+function host() {
+  return document.querySelector(".whence-widget") ?? document.body;
+}
+
 export function tell(event, text) {
-  bubble ??= document.body.appendChild(h("div", { class: "tip", "aria-hidden": "true" }));
+  if (!bubble?.isConnected) bubble = host().appendChild(h("div", { class: "tip", "aria-hidden": "true" }));
   bubble.textContent = text;
   bubble.hidden = false;
   const { width, height } = bubble.getBoundingClientRect();
@@ -75,7 +95,7 @@ export function hush() {
 }
 
 export function announce(text) {
-  crier ??= document.body.appendChild(h("div", { class: "unseen", "aria-live": "polite" }));
+  if (!crier?.isConnected) crier = host().appendChild(h("div", { class: "unseen", "aria-live": "polite" }));
   crier.textContent = text;
 }
 

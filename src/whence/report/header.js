@@ -7,6 +7,8 @@ import { sources } from "./whence.js";
 
 export function render(container, data, state, palette) {
   const parts = once(container, () => build(container, data, state));
+  parts.finding.textContent = data.finding;
+  parts.about.textContent = about(data);
   const { token, layer } = state;
   const name = sources(data, state);
   const values = name ? shares(data, name, layer, token) : null;
@@ -37,8 +39,9 @@ function build(container, data, state) {
   }, token.shown.length > 60 ? `${token.shown.slice(0, 59)}…` : token.shown));
   const row = h("div", { class: "sentence", role: "toolbar", "aria-label": "The sentence, token by token", onkeydown: (event) => step(event, data, state, chips) }, ...chips);
   const key = h("p", { class: "subtitle" });
-  container.append(h("h1", {}, data.finding), h("p", { class: "subtitle" }, about(data)), row, key);
-  return { chips, key };
+  const finding = h("h1", {}), about = h("p", { class: "subtitle" });
+  container.append(finding, about, row, key);
+  return { chips, key, finding, about };
 }
 
 function step(event, data, state, chips) {

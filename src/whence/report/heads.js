@@ -117,7 +117,8 @@ function interact({ frame, mark }, data, state, name, side) {
     const at = layer * data.heads + head, rank = data.variables.rank ? `, rank ${data.variables.rank.values[at]}` : "";
     return `layer ${data.layers[layer]}, head ${head}${rank}`;
   };
-  const open = (layer, head) => state.set({ layer, head, maps: ["effective", "null"].includes(name) ? "attention" : name });
+  const pick = (layer, head) => state.set({ layer, head });
+  const open = (layer, head) => state.set({ view: "maps", layer, head, minus: "", maps: ["effective", "null"].includes(name) ? "attention" : name });
   const locate = (event) => {
     const box = frame.firstChild.getBoundingClientRect();
     const head = Math.floor((event.clientX - box.left - LEFT) / (side + GAP)), up = Math.floor((event.clientY - box.top - TOP) / (side + GAP));
@@ -136,24 +137,18 @@ function interact({ frame, mark }, data, state, name, side) {
   frame.onpointerleave = hush;
   frame.onclick = (event) => {
     const found = locate(event);
-    if (!found) return;
-    open(...found);
-    scrollToMaps();
+    if (found) open(...found);
   };
   frame.onkeydown = (event) => {
-    if (event.key === "Enter") { open(state.layer, head ?? 0); return scrollToMaps(); }
+    if (event.key === "Enter") return open(state.layer, head ?? 0);
     const step = STEPS[event.key];
     if (!step) return;
     event.preventDefault();
     const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
     const [layer, next] = [within(state.layer + step[0], data.layers.length), within((head ?? 0) + step[1], data.heads)];
-    open(layer, next);
+    pick(layer, next);
     announce(describe(layer, next));
   };
-}
-
-function scrollToMaps() {
-  document.getElementById("maps")?.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
 }
 
 // One line per head and target: the sources are columns.

@@ -94,7 +94,7 @@ function blob(canvas) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 
-function download(name, content) {
+export function download(name, content) {
   const link = h("a", { href: URL.createObjectURL(content), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

@@ -52,7 +52,8 @@ export function height(depth) {
   return Math.min(Math.max(Math.floor(340 / depth), 12), 30);
 }
 
-function quantities(data) {
+// What can be shown: [key, name].
+export function quantities(data) {
   const own = data.maps.filter((name) => name === "contribution" || (name.startsWith("rollout_") && addsUp(data, name))).map((name) => [name, `own share: ${title(data, name)}`]);
   const mixed = data.variables.mixing ? data.methods.map((method) => [`mixing ${method}`, `from others: ${title(data, method)}`]) : [];
   const all = [...own, ...mixed];
@@ -60,7 +61,7 @@ function quantities(data) {
 }
 
 // Values layer by token.
-function quantity(data, key) {
+export function quantity(data, key) {
   if (key.startsWith("mixing ")) return mixing(data, key.slice(7));
   const width = data.tokens.length, values = new Float32Array(data.layers.length * width);
   for (let layer = 0; layer < data.layers.length; layer++) {
@@ -82,7 +83,7 @@ function finding(data, key, values, by, { layer, token }) {
   return `In layer ${name}, ${shown} ${of} ${share} ${what}; the average token ${average}`;
 }
 
-function meaning(data, key) {
+export function meaning(data, key) {
   if (key.startsWith("mixing ")) return `Share of each token’s new vector that came from other tokens, by ${title(data, key.slice(7))}.`;
   if (key === "attention") return "Attention paid to other tokens: one minus the token’s weight on itself, mean of all heads.";
   return `How much of each hidden token still comes from the same token at the input, by ${title(data, key)}.`;

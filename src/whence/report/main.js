@@ -1,52 +1,86 @@
-// The page: opens the data, keeps one selection, lets every panel draw itself.
+// The page: opens the data, keeps one selection, lets the chosen view draw itself.
 
 import * as bar from "./bar.js";
+import * as compare from "./compare.js";
 import { open } from "./data.js";
 import { h } from "./dom.js";
+import * as flow from "./flow.js";
 import * as header from "./header.js";
 import * as heads from "./heads.js";
 import * as left from "./left.js";
 import * as maps from "./maps.js";
 import * as notes from "./notes.js";
-import { create } from "./state.js";
+import * as perturb from "./perturb.js";
+import * as prediction from "./prediction.js";
+import { chosen, create } from "./state.js";
+import * as tabs from "./tabs.js";
 import * as whence from "./whence.js";
 
 // Names are those of the table of panels in whence.report, which knows what each needs.
-const PANELS = { left, whence, maps, heads };
-const NAMES = { left: "What is left", whence: "Whence", maps: "Maps", heads: "Heads" };
+const PANELS = { left, whence, flow, maps, heads, prediction, perturb, compare };
+const NAMES = { left: "What is left", whence: "Whence", flow: "Flow", maps: "Maps", heads: "Heads", prediction: "LM head", perturb: "Perturb", compare: "Compare" };
 
-// Draws the page of a payload into an element.
-export async function mount(root, payload) {
-  const data = await open(payload);
-  const views = [["header", header], ["bar", bar], ...data.panels.map((name) => [name, PANELS[name]]), ["notes", notes]];
-  const drawn = views.map(([name, view]) => [view, section(root, name)]);
+// Draws a sentence into an element. What comes back takes the next sentence, or the same with more measures: `show`.
+export function mount(root, data, { live = null } = {}) {
   const dark = matchMedia("(prefers-color-scheme: dark)"), paper = matchMedia("print");
-  let asked = 0;
+  let asked = 0, frame = null, now = data;
   const render = () => {
     asked = 0;
     state.shade = paper.matches ? "light" : state.theme || (dark.matches ? "dark" : "light");
     document.documentElement.dataset.theme = state.shade;
-    for (const [view, container] of drawn) view.render(container, data, state, data.palette[state.shade]);
+    draw(frame, now, state);
   };
   const soon = () => { asked ||= requestAnimationFrame(render); };
   const state = create(data, soon);
+  state.live = live;
+  const show = (next) => {
+    if (!frame || sentence(next) !== sentence(now)) frame = build(root);
+    now = next;
+    state.follow(next);
+    render();
+  };
   dark.onchange = paper.onchange = render;
   let width = root.clientWidth;
   new ResizeObserver(() => {
     if (root.clientWidth !== width) { width = root.clientWidth; soon(); }
   }).observe(root);
-  render();
+  show(data);
+  return { show, state, render: soon };
 }
 
-export function boot() {
-  mount(document.body.appendChild(h("main", {})), JSON.parse(document.getElementById("data").textContent));
+export async function boot() {
+  const root = document.body.appendChild(h("main", {}));
+  mount(root, await open(JSON.parse(document.getElementById("data").textContent)));
+}
+
+function sentence(data) {
+  return JSON.stringify([data.attrs.model, data.tokens, data.layers]);
+}
+
+function build(root) {
+  const frame = { header: h("header", { class: "header" }), tabs: h("nav", { class: "bar", "aria-label": "Views and selection" }), panels: new Map(), notes: h("footer", { class: "notes" }), body: h("div", {}), drawn: null };
+  frame.list = frame.tabs.appendChild(h("div", { class: "tabs", role: "tablist", "aria-label": "Views" }));
+  frame.choices = frame.tabs.appendChild(h("div", { class: "selection" }));
+  root.replaceChildren(frame.header, frame.tabs, frame.body, frame.notes);
+  return frame;
+}
+
+function draw(frame, data, state) {
+  const palette = data.palette[state.shade];
+  const views = Object.keys(PANELS).filter((name) => data.panels.includes(name) || (name === "perturb" && (state.live || data.beside?.edited)) || (name === "prediction" && state.live?.predicts(data.attrs.model)));
+  const view = chosen(state.view, views.map((name) => [name]));
+  header.render(frame.header, data, state, palette);
+  tabs.render(frame.list, views.map((name) => [name, NAMES[name]]), view, (name) => state.set({ view: name }));
+  bar.render(frame.choices, data, state, palette);
+  for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
+  for (const [name, { whole }] of frame.panels) whole.hidden = name !== view;
+  if (frame.drawn !== data) notes.render(frame.notes, data);
+  frame.drawn = data;
+  if (view) PANELS[view].render(frame.panels.get(view).inner, data, state, palette);
 }
 
 function section(root, name) {
-  const kind = { header: "header", bar: "nav", notes: "footer" }[name] ?? "section";
-  const element = h(kind, { id: name, class: kind === "section" ? "panel" : name, "aria-label": NAMES[name] ?? (name === "bar" ? "Selection" : null) });
-  root.append(element);
-  if (!NAMES[name]) return element;
-  element.append(h("p", { class: "eyebrow" }, NAMES[name]));
-  return element.appendChild(h("div", {}));
+  const inner = h("div", {});
+  const whole = root.appendChild(h("section", { id: name, class: "panel", role: "tabpanel", "aria-labelledby": `tab-${name}` }, inner));
+  return { whole, inner };
 }

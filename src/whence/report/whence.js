@@ -1,6 +1,6 @@
 // Whence: the sources of one token, layer after layer.
 
-import { called, shares, sinceInput, title, wording } from "./data.js";
+import { called, plane, shares, sinceInput, title, wording } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { drawing, grid } from "./grid.js";
@@ -25,7 +25,7 @@ export function render(container, data, state, palette) {
     value: (row, column) => rows[depth - 1 - row][column],
     scale: scale(palette, end, signed), beyond: all.some((value) => Math.abs(value) > end),
     format, brief: (value) => (signed ? number(value) : (value * 100).toFixed(0)),
-    describe: (row, column) => `${called(data, column)} (${column}) → ${shown} (${token}), layer ${data.layers[depth - 1 - row]}\n${format(rows[depth - 1 - row][column])}${column === token ? ", itself" : ""}`,
+    describe: (row, column) => `${called(data, column)} (${column}) → ${shown} (${token}), layer ${data.layers[depth - 1 - row]}\n${format(rows[depth - 1 - row][column])}${error(data, name, depth - 1 - row, token, column)}${column === token ? ", itself" : ""}`,
     selected: { row: depth - 1 - state.layer, column: state.source },
     select: ({ row, column }) => state.set({ layer: depth - 1 - row, source: column }),
     marked: token,
@@ -45,9 +45,16 @@ export function sources(data, state) {
   return chosen(state.map, options(data));
 }
 
-function options(data) {
+export function options(data) {
   const maps = data.maps.map((name) => [name, title(data, name)]);
   return data.variables.attention && !data.variables.attn_w ? [...maps, ["attention", "attention, mean of heads"]] : maps;
+}
+
+// What an estimate may be off by.
+function error(data, name, layer, token, source) {
+  const found = data.variables[`${name}_error`], width = data.tokens.length;
+  const value = found ? plane(found, layer)[token * width + source] : 0;
+  return value > 0 ? ` ± ${percent(value)}` : "";
 }
 
 function finding(data, name, row, state) {

@@ -1,0 +1,101 @@
+"""What taking the head apart costs on clozes: against the plain forward pass, and one sentence at a time with SciPy.
+
+BERT-base in size, random weights; clozes as long as LAMA's. Medians of interleaved repeats.
+"""
+
+import random
+from collections.abc import Sequence
+
+import torch
+from scipy.stats import spearmanr
+from transformers import BertConfig, BertForMaskedLM
+
+import whence
+from benchmarks.norms import medians, row
+from whence.cloze import cloze
+from whence.cloze.questions import Question, padded, question
+from whence.measures.head import scores, stages_of, states_at
+from whence.measures.ranks import ranks, spearman
+from whence.models.load import Model
+from whence.text import Sentence
+
+CLOZES = 64
+LENGTHS = (5, 20)  # words
+
+
+def main() -> None:
+    model = bert()
+    corpus = clozes(model, CLOZES)
+    asked = [found for found, _ in (question(model, given) for given in corpus) if found is not None]
+    naive_share = 4 / CLOZES
+    times = medians(
+        {
+            "plain": lambda: plain(model, asked),
+            "cloze": lambda: cloze(model, corpus),
+            "naive": lambda: naive(model, asked[:: CLOZES // 4]),
+        },
+        repeats=3,
+    )
+    row("plain forward pass with its head", f"{CLOZES / times['plain']:.1f} sentences/s")
+    row("every stage and all correlations", f"{CLOZES / times['cloze']:.1f} sentences/s")
+    row("over the plain forward pass", f"{times['cloze'] / times['plain']:.2f} x", "at most 2.5")
+    row("one at a time with SciPy", f"{times['naive'] / naive_share / times['cloze']:.1f} x slower", "at least 10")
+    correlations(model, asked[:8])
+
+
+def correlations(model: Model, asked: Sequence[Question]) -> None:
+    """The ranking alone, with its share of the work."""
+    stages = stages_of(model.anatomy)
+    states = states_at(
+        model.anatomy, padded(asked, 0), range(len(asked)), [one.position for one in asked], [model.anatomy.layers]
+    )
+    said = scores(stages, states[0])
+    times = medians({"scores": lambda: scores(stages, states[0]), "ranks": lambda: ranks(said)}, repeats=5)
+    times |= medians({"scipy": lambda: [spearmanr(rows, axis=1) for rows in said[:2].numpy()]}, repeats=3)
+    row("ranks, of the time the scores take", f"{times['ranks'] / times['scores']:.2f} x")
+    row("SciPy's matrix of correlations", f"{times['scipy'] * 4 / times['ranks']:.1f} x slower than ours")
+    error = max(
+        abs(spearman(rows)[0, -1].item() - spearmanr(rows[0].numpy(), rows[-1].numpy()).statistic) for rows in said
+    )
+    row("largest difference from SciPy's", f"{error:.0e}", "at most 1e-06")
+
+
+def plain(model: Model, asked: Sequence[Question]) -> None:
+    """transformers' own pass over the same batches."""
+    order = sorted(asked, key=lambda one: len(one.ids))
+    with torch.no_grad():
+        for start in range(0, len(order), 32):
+            batch = padded(order[start : start + 32], 0)
+            model.model(input_ids=batch.ids, attention_mask=batch.mask.long(), token_type_ids=batch.segments)
+
+
+def naive(model: Model, asked: Sequence[Question]) -> None:
+    """One sentence, one pass; one pair of stages, one correlation."""
+    stages = stages_of(model.anatomy)
+    for one in asked:
+        states = states_at(model.anatomy, padded([one], 0), [0], [one.position], [model.anatomy.layers])
+        said = scores(stages, states[0])[0].numpy()
+        for first in said:
+            for second in said:
+                spearmanr(first, second)
+
+
+def clozes(model: Model, count: int) -> list[Sentence]:
+    """Random whole words around a mask."""
+    draw = random.Random(0)
+    words = sorted(word for word in model.tokenizer.get_vocab() if word.isascii() and word.isalpha())
+    found = []
+    for _ in range(count):
+        text = draw.choices(words, k=draw.randint(*LENGTHS))
+        answer, text[draw.randrange(len(text))] = draw.choice(words), "[MASK]"
+        found.append(Sentence(f"{' '.join(text)}.", labels={"answer": answer}))
+    return found
+
+
+def bert() -> Model:
+    torch.manual_seed(0)
+    return whence.load(BertForMaskedLM(BertConfig()).eval(), whence.load().tokenizer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""whence head: which step of the LM head makes the prediction, in a text or over a cloze corpus."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from whence.cli.shared import Source, check_file, progress, table, text_of
+from whence.errors import BadInput
+
+if TYPE_CHECKING:
+    import xarray
+
+    from whence.readers import Corpus
+
+Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
+Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())]
+SHOWN = (1, 2, 5, 10, 20, 50, 100)
+CHARTS = (".svg", ".png", ".pdf", ".html", ".json")
+# which picture --chart draws when --kind does not say
+KINDS = {"text": "grid", "layers": "lens", "corpus": "hits", "recipes": "histograms"}
+TEXT, ANSWER = ("masked_sentence", "text", "sentence"), ("answer", "label")
+
+
+def head(
+    text: str | None = None,
+    *,
+    position: Several = None,
+    layer: Annotated[str | None, Parameter(name="--layer")] = None,
+    top: int = 10,
+    recipe: Names = None,
+    limit: int | None = None,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    chart: Path | None = None,
+    kind: str | None = None,
+    truncate: Annotated[bool, Parameter(negative=())] = False,
+    source: Source = Source(),  # noqa: B008  (frozen)
+) -> None:
+    """Show what every step of the LM head predicts, or how often over a corpus of clozes.
+
+    Parameters
+    ----------
+    text
+        A text with [MASK] (for a decoder: one that goes on), or a file of clozes such as lama:squad.jsonl or any .jsonl
+        with a masked text and an answer; without one, or with -, a text is read from standard input.
+    position
+        Look at these tokens instead of the masks: --position 3 5; from the end when negative.
+    layer
+        Send this layer's states through the head: a number, several with commas, or all.
+    top
+        How many of the best tokens to show.
+    recipe
+        Over a corpus, what a change does: no-period, no-end, mask-word.
+    limit
+        Read the first sentences of a corpus only.
+    out
+        For a text a file, .csv or .nc; for a corpus a folder, in which a run that was stopped goes on.
+    chart
+        Where to draw: .svg, .png, .pdf, .html or .json.
+    kind
+        What to draw: grid, sorted, norm or lens of a text; hits, grid or histograms of a corpus.
+    truncate
+        Cut off what is longer than the model takes.
+    """
+    if chart is not None:
+        _check(chart, CHARTS)
+    corpus = _corpus(text, limit)
+    if corpus is not None:
+        found, drawn = _over(corpus, recipe, out, source), "corpus" if recipe is None else "recipes"
+    else:
+        given = text_of(text)
+        if out is not None:
+            _check(out, (".csv", ".nc"))
+        found = _text(given, position, layer, top, truncate, source)
+        drawn = "text" if "layer" not in found.dims else "layers"
+        _write(found, out)
+    if chart is not None:
+        _draw(found, kind or KINDS[drawn], chart)
+
+
+def _check(path: Path, endings: tuple[str, ...]) -> None:
+    """Before the work, not after it."""
+    if path.suffix not in endings:
+        raise BadInput(f"{str(path)!r} should end in {' or '.join(endings)}.")
+    check_file(path)
+
+
+def _corpus(given: str | None, limit: int | None) -> "Corpus | None":
+    """The corpus a file or a prefix names; None for a text."""
+    from whence.readers import read
+    from whence.readers.formats import FORMATS
+
+    if given is None or "\n" in given:
+        return None
+    if given.partition(":")[0] in FORMATS and ":" in given:
+        return read(given, limit=limit)
+    if len(given) > 4096 or not Path(given).is_file():
+        return None
+    return read(given, limit=limit) if Path(given).suffix != ".jsonl" else _clozes(given, limit)
+
+
+def _clozes(path: str, limit: int | None) -> "Corpus":
+    """A .jsonl by what its first record has: LAMA's members, or a masked text and an answer."""
+    import json
+
+    from whence.readers import read
+
+    with open(path, encoding="utf-8-sig") as file:
+        try:
+            members = json.loads(next((line for line in file if line.strip()), "{}"))
+        except ValueError:
+            members = {}
+    if "obj_label" in members:
+        return read(f"lama:{path}", limit=limit)
+    names = {"text": TEXT, "label": ANSWER}
+    found = {role: next((name for name in wanted if name in members), None) for role, wanted in names.items()}
+    columns: dict[str, Any] = {role: name for role, name in found.items() if name is not None}
+    return read(path, limit=limit, **columns)
+
+
+def _text(
+    given: str, position: list[int] | None, layer: str | None, top: int, truncate: bool, source: Source
+) -> "xarray.Dataset":
+    from rich.console import Console
+
+    from whence.head import head as heads
+    from whence.plot.predictions import predictions
+    from whence.plot.terminal import stages
+
+    found = heads(source.load(), given, position, _layer(layer), top, truncate=truncate)
+    console = Console(highlight=False)
+    for prediction in predictions(found):
+        for line in stages(prediction, console.width):
+            console.print(line, soft_wrap=True)
+        console.print()
+    if "layer" in found.dims:
+        _print_lens(found)
+    else:
+        _print_grid(found)
+    return found
+
+
+def _layer(given: str | None) -> str | int | list[int] | None:
+    if given is None or given == "all":
+        return given
+    try:
+        layers = [int(layer) for layer in given.split(",")]
+    except ValueError:
+        raise BadInput(f"A layer is a number, several with commas, or all, and {given!r} was given.") from None
+    return layers if len(layers) > 1 else layers[0]
+
+
+def _print_grid(found: "xarray.Dataset") -> None:
+    for place in range(found.sizes.get("position", 1)):
+        one = found.isel(position=place) if "position" in found.dims else found
+        names = [str(name) for name in one.stage.values]
+        print("Spearman correlation of the scores over the vocabulary")
+        rows = [(name, *(f"{value:.2f}" for value in one.spearman.sel(stage=name).values)) for name in names]
+        table(("", *names), rows, right=tuple(range(1, len(names) + 1)))
+
+
+def _print_lens(found: "xarray.Dataset") -> None:
+    """The best token of every layer and stage."""
+    from whence.plot import legible
+
+    names = [str(name) for name in found.stage.values]
+    for place in range(found.sizes.get("position", 1)):
+        one = found.isel(position=place) if "position" in found.dims else found
+        print("Best token by layer (rows) and step (columns)")
+        rows = [
+            (str(layer), *(legible(str(word)) for word in one.top.sel(layer=layer, rank=1).values))
+            for layer in one.layer.values[::-1]
+        ]
+        table(("layer", *names), rows)
+
+
+def _over(corpus: "Corpus", recipe: list[str] | None, out: Path | None, source: Source) -> "xarray.Dataset":
+    from whence.cloze import cloze
+    from whence.perturb import perturb, recipes_of
+
+    if recipe is not None:
+        recipes_of(recipe)
+    model = source.load()
+    with progress() as report:
+        if recipe is None:
+            found = cloze(model, corpus, out=out, progress=report)
+        else:
+            found = perturb(model, corpus, recipe, out=out, progress=report)
+    _print_counts(found)
+    _print_hits(found) if recipe is None else _print_recipes(found)
+    return found
+
+
+def _print_counts(found: "xarray.Dataset") -> None:
+    import json
+
+    from whence.cloze.questions import FIRST, SCORED
+
+    print(f"{found.attrs['scored']:,} of {found.attrs['sentences']:,} answers looked for")
+    for outcome, count in json.loads(found.attrs["outcomes"]).items():
+        if outcome == FIRST:
+            print(f"  {count:,} of them at the first of several masks")
+        elif outcome != SCORED:
+            print(f"  {count:,} left out: {outcome}")
+
+
+def _print_hits(found: "xarray.Dataset") -> None:
+    last = found.spearman.isel(other_stage=-1).mean("sentence")
+    rows = [
+        (
+            str(stage),
+            *(f"{int(found.hits.sel(stage=stage, k=k)):,}" for k in SHOWN),
+            f"{float(last.sel(stage=stage)):.2f}",
+        )
+        for stage in found.stage.values
+    ]
+    head = ("stage", *(f"@{k}" for k in SHOWN), "Spearman with the last")
+    table(head, rows, right=tuple(range(1, len(head))))
+
+
+def _print_recipes(found: "xarray.Dataset") -> None:
+    stage = found.stage.values[-1]
+    rows = [("as it is", f"{found.attrs['scored']:,}", *_counts(found.hits.sel(stage=stage)), "")]
+    for recipe in found.recipe.values:
+        one = found.sel(recipe=recipe, stage=stage)
+        rows.append(
+            (str(recipe), f"{int(one.applied):,}", *_counts(one.hits_after), f"{float(one.spearman.mean()):.2f}")
+        )
+    head = ("recipe", "sentences", *(f"@{k}" for k in SHOWN), "Spearman with before")
+    table(head, rows, right=tuple(range(1, len(head))))
+
+
+def _counts(hits: "xarray.DataArray") -> list[str]:
+    return [f"{int(hits.sel(k=k)):,}" for k in SHOWN]
+
+
+def _write(found: "xarray.Dataset", out: Path | None) -> None:
+    if out is None:
+        return
+    if out.suffix == ".nc":
+        found.to_netcdf(out)
+    else:
+        names = ["top", "top_id", "top_score"]
+        found[names].to_dataframe()[names].reset_index().to_csv(out, index=False)
+    print(f"Written: {out}")
+
+
+def _draw(found: "xarray.Dataset", kind: str, chart: Path) -> None:
+    from whence.plot import head as charts
+
+    charts.drawn(found, kind).save(chart)
+    print(f"Drawn: {chart}")

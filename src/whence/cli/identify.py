@@ -1,0 +1,173 @@
+"""whence identify: how often a token is still recognised from its hidden vector, layer by layer."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from whence.cli.shared import Source, check_file, progress, table
+from whence.errors import BadInput
+
+if TYPE_CHECKING:
+    import xarray
+
+OUT = (".nc", ".csv")
+CHART = (".svg", ".png", ".pdf", ".html", ".json")
+Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
+
+
+def identify(
+    corpus: str,
+    *,
+    probe: str = "linear",
+    loss: Literal["cosine", "l2"] = "cosine",
+    solver: Literal["fast", "adam"] = "fast",
+    folds: int = 10,
+    layers: Several = None,
+    test_layers: Several = None,
+    target: Literal["input", "previous"] = "input",
+    offset: int = 0,
+    train_share: float = 1.0,
+    seed: int = 0,
+    embeddings: Literal["output", "sum"] = "output",
+    limit: int | None = None,
+    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
+    chart: Path | None = None,
+    tokens: Path | None = None,
+    save: Path | None = None,
+    truncate: Annotated[bool, Parameter(negative=())] = False,
+    cache: Path | None = None,
+    source: Source = Source(),  # noqa: B008  (frozen)
+) -> None:
+    """Print how often a token is recognised from its hidden vector among the tokens of its sentence.
+
+    Parameters
+    ----------
+    corpus
+        A file of sentences, such as mrpc:dev.tsv or text.txt.
+    probe
+        naive (the vector as it is), linear, mlp, or a .safetensors file written with --save.
+    loss
+        cosine or l2, for the fit and for the look-up.
+    solver
+        fast (closed form) or adam (as published; slow).
+    folds
+        How often the sentences are split into 70 % training, 15 % validation and 15 % test.
+    layers
+        Whose vectors are probed: --layers 1 6; all when not given.
+    test_layers
+        Test every probe on these layers too.
+    target
+        The input embedding, or the state of the previous layer.
+    offset
+        Recover the token so many positions to the right; to the left when negative.
+    train_share
+        Fit on this share of the training sentences.
+    seed
+        Of the folds, and of what is drawn.
+    embeddings
+        The output of the embedding layer, or the sum before its norm.
+    limit
+        Read the first sentences only.
+    out
+        Where to write the rates of every layer and fold: .nc or .csv.
+    chart
+        Where to draw them: .svg, .png, .pdf, .html or .json.
+    tokens
+        Where to write what became of every tested token: .csv.
+    save
+        Where to write the probes: .safetensors.
+    truncate
+        Cut off what is longer than the model takes.
+    cache
+        Where states are kept; the user's cache folder when not given.
+    """
+    from whence.identity import identify as identified
+    from whence.readers import read
+
+    for path, endings in ((out, OUT), (chart, CHART), (tokens, (".csv",)), (save, (".safetensors",))):
+        _check(path, endings)
+    sentences = read(corpus, limit=limit)
+    model = source.load()
+    with progress() as report:
+        dataset = identified(
+            model,
+            sentences,
+            probe,
+            loss=loss,
+            solver=solver,
+            folds=folds,
+            layers=layers,
+            test_layers=test_layers,
+            target=target,
+            offset=offset,
+            train_share=train_share,
+            seed=seed,
+            embeddings=embeddings,
+            tokens=tokens is not None,
+            save=save,
+            truncate=truncate,
+            cache=cache,
+            progress=report,
+        )
+    _print(dataset)
+    _write(dataset, out, chart, tokens)
+
+
+def _check(path: Path | None, endings: tuple[str, ...]) -> None:
+    """Before the work, not after it."""
+    if path is None:
+        return
+    if path.suffix not in endings:
+        raise BadInput(f"{str(path)!r} should end in {' or '.join(endings)}.")
+    check_file(path)
+
+
+def _print(dataset: "xarray.Dataset") -> None:
+    about = dataset.attrs
+    print(
+        f"{about['probe']} probe, {about['loss']}: {about['tokens']:,} tokens in {about['sentences']:,} sentences,"
+        f" {dataset.sizes['fold']} folds; guessing finds {100 * float(dataset.chance.mean()):.1f} %"
+    )
+    means, spread = dataset.mean("fold"), dataset.rate.std("fold")
+    columns = {"found": means.rate, "± folds": spread, "same piece": means.type_rate, "in training": means.train_rate}
+    rows = [
+        (str(layer), *(_percent(float(column.sel(layer=layer))) for column in columns.values()))
+        for layer in dataset.layer.values
+    ]
+    table(("layer", *columns), rows, right=tuple(range(len(columns) + 1)))
+    if "transfer" in dataset:
+        _print_transfer(means.transfer)
+
+
+def _percent(share: float) -> str:
+    """Saved probes have no training sentences here."""
+    return "–" if share != share else f"{100 * share:.1f} %"
+
+
+def _print_transfer(transfer: "xarray.DataArray") -> None:
+    layers = [str(layer) for layer in transfer.tested_on.values]
+    rows = [
+        (str(layer), *(f"{100 * float(share):.0f} %" for share in transfer.sel(trained_on=layer).values))
+        for layer in transfer.trained_on.values
+    ]
+    print("\nTrained on (rows), tested on (columns)")
+    table(("", *layers), rows, right=tuple(range(len(layers) + 1)))
+
+
+def _write(dataset: "xarray.Dataset", out: Path | None, chart: Path | None, tokens: Path | None) -> None:
+    by_token = [name for name in dataset.data_vars if "place" in dataset[name].dims]
+    if tokens is not None:
+        dataset[by_token].to_dataframe().reset_index().to_csv(tokens, index=False)
+    rates = dataset.drop_dims("place", errors="ignore")
+    if out is not None and out.suffix == ".nc":
+        rates.to_netcdf(out)
+    elif out is not None:
+        rates.drop_dims(["trained_on"], errors="ignore").to_dataframe().reset_index().to_csv(out, index=False)
+    if chart is not None:
+        from whence.plot import identity
+
+        (identity.grid if "transfer" in dataset else identity.rates)(dataset).save(chart)
+    for path in (out, chart, tokens):
+        if path is not None:
+            print(f"Written: {path}")

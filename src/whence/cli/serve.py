@@ -1,0 +1,40 @@
+"""whence serve: the explorer in a browser."""
+
+from dataclasses import replace
+
+from whence.cli.shared import Source
+
+
+def serve(
+    *models: str,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    allow_host: tuple[str, ...] = (),
+    browse: bool = True,
+    tokens: int = 1024,
+    source: Source = Source(),  # noqa: B008  (frozen)
+) -> None:
+    """Open the explorer: type a sentence and see where everything came from.
+
+    Parameters
+    ----------
+    models
+        Hub ids, folders or .gguf files to choose from, and no others; the built-in model when none is named.
+    host
+        The address to listen on. Anything but 127.0.0.1 lets other machines in.
+    port
+        The port; the first free one from 8765 on when not given.
+    allow_host
+        A name by which other machines call this one; requests to any other name are refused.
+    browse
+        Open the page in the browser.
+    tokens
+        Longest sentence taken, in tokens.
+    """
+    from whence.web.limits import Limits
+    from whence.web.serve import serve
+
+    sources = [replace(source, model=name) for name in models] or [source]
+    loaded = [one.load() for one in sources]
+    by_name = {model.id: model for model in loaded}
+    serve(by_name, host=host, port=port, hosts=allow_host, limits=Limits(tokens=tokens), browse=browse)

@@ -1,0 +1,87 @@
+"""whence study: a published study on any model and corpus, as a report."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from whence.cli.shared import Source
+
+
+def study(
+    name: str,
+    *,
+    data: Annotated[tuple[str, ...], Parameter(name=["--data", "-d"])] = (),
+    out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    quick: Annotated[bool, Parameter(negative=())] = False,
+    other: str | None = None,
+    text: str | None = None,
+    frequency: str | None = None,
+    source: Source = Source(),  # noqa: B008  (frozen)
+) -> None:
+    """Repeat a published study: measure, draw its figures, and hold its findings against this model.
+
+    Parameters
+    ----------
+    name
+        attention-identifiability, token-identifiability, attribution, mixing, correlates or head.
+    data
+        A corpus, as for `whence measure`; several may be given, each with a --data of its own.
+    out
+        The folder of the report, its charts, tables and runs. The same command again goes on where it was stopped.
+    quick
+        A small sample, in minutes.
+    other
+        A second model to set beside the first.
+    text
+        The sentence that single examples are drawn from.
+    frequency
+        A frequency list (rank, count, token id; or word and count), or wordfreq:LANGUAGE.
+    """
+    from dataclasses import replace
+
+    from whence.errors import BadInput
+    from whence.studies import find
+    from whence.studies import study as studied
+
+    if not data:
+        raise BadInput(f"The study {name!r} needs data: {find(name).data}.")
+    find(name)
+    model = source.load()
+    beside = None if other is None else replace(source, model=other).load()
+    with _progress() as report:
+        options = {"quick": quick, "other": beside, "text": text, "frequency": frequency}
+        page = studied(name, model, data, out, **options, progress=report)
+    _summary(page)
+
+
+def _summary(page: Path) -> None:
+    import json
+
+    found = json.loads((page.parent / "findings.json").read_text(encoding="utf-8"))
+    words = {True: "confirmed    ", False: "not confirmed", None: "not decided  "}
+    for claim in found["claims"]:
+        print(f"{words[claim['confirmed']]}  {claim['says']} ({claim['statistic']})")
+    for left in found["left_out"]:
+        print(f"left out       {left['what']}: {left['why']}.")
+    print(f"\nThe report: {page.resolve()}")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for each piece of work, with the time left."""
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    tasks: dict[str, TaskID] = {}
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+
+        def report(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total)
+
+        yield report

@@ -1,0 +1,65 @@
+"""What can be asked, and the sentences for what cannot: choices, layers, offsets, corpora, files of probes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from whence.errors import BadInput
+from whence.identity.probes import LOSSES, PROBES
+from whence.identity.saved import ENDING, Saved
+from whence.identity.states import States
+from whence.models.load import Model
+
+CHOICES = {
+    "loss": tuple(LOSSES),
+    "solver": ("fast", "adam"),
+    "target": ("input", "previous"),
+    "embeddings": ("output", "sum"),
+}
+
+
+def check_choices(**given: str) -> None:
+    for name, value in given.items():
+        if value not in CHOICES[name]:
+            raise BadInput(f"There is no {name} {value!r}; there are: {', '.join(CHOICES[name])}.")
+
+
+def saved_probes(probe: str | Path, model: Model) -> Saved | None:
+    """The file, when one is named; None for a probe to be fitted."""
+    if str(probe) in PROBES:
+        return None
+    if not str(probe).endswith(ENDING):
+        raise BadInput(
+            f"There is no probe {str(probe)!r}; there are: {', '.join(PROBES)}, or a {ENDING} file of probes."
+        )
+    found = Saved(Path(probe))
+    if found.about["width"] != model.anatomy.width:
+        raise BadInput(
+            f"The probes in {str(probe)!r} are for vectors of {found.about['width']} numbers ({found.about['model']}),"
+            f" and those of {model.id} have {model.anatomy.width}."
+        )
+    return found
+
+
+def readable_twice(corpus: Iterable[object]) -> Iterable[object]:
+    """The corpus as it is when it can be read again; a generator is kept in memory."""
+    if isinstance(corpus, str | bytes):
+        raise BadInput("A corpus is many sentences and a single str was given; give a list, or whence.read(file).")
+    return list(corpus) if isinstance(corpus, Iterator) else corpus
+
+
+def layers_of(asked: Iterable[int] | None, count: int, unless: Sequence[int]) -> list[int]:
+    """The layers asked for, in order; layer 0 is the input embedding."""
+    found = sorted(set(unless if asked is None else asked))
+    wrong = [layer for layer in found if not 0 <= layer <= count]
+    if wrong or (asked is not None and not found):
+        raise BadInput(f"The states have layers 0 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")
+    return found
+
+
+def check_offset(states: States, offset: int) -> None:
+    shortest = int(states.lengths.min())
+    if abs(offset) >= shortest:
+        raise BadInput(
+            f"An offset of {offset} leaves nothing to find in the shortest sentence, which has {shortest} tokens;"
+            " ask for a smaller one, or leave short sentences out."
+        )

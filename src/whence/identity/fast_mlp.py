@@ -1,0 +1,64 @@
+"""The network without gradient descent: hidden units set from the data, the read-out solved for.
+
+gelu(a) - gelu(-a) = a, so pairs of units with opposite signs carry a linear map exactly: they hold the directions the
+fold's linear probe uses most, in coordinates where the states vary alike. The remaining units look into random
+directions of the same coordinates and add what is not linear. The read-out is ridge regression, its penalty chosen on
+validation. The hidden layer is not trained further: in our runs that lowered the validation rate.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from whence.identity.fast import grams, preferred, ridge, solved
+from whence.identity.folds import Fold
+from whence.identity.lookup import evaluate
+from whence.identity.probes import HIDDEN, Fitted, Weights, generator, hidden_units
+from whence.identity.task import Task
+
+PAIRED = 2 * HIDDEN // 5  # at most four fifths of the units carry the linear part
+FLOOR = 0.1  # directions that vary less than this share of the mean are not blown up to vary like the others
+
+
+def fit(task: Task, folds: Sequence[Fold], loss: str, seed: int = 0) -> Iterator[Fitted]:
+    """The network of every fold, in order."""
+    squares, products = grams(task, folds, unit=False)
+    units, targets = grams(task, folds, unit=True) if loss == "cosine" else (squares, products)
+    for number, fold in enumerate(folds):
+        linear, _, _ = ridge(task, fold, loss, units[number], targets[number])
+        layer = _hidden_layer(task, fold, squares[number], linear["weight"], generator(seed, fold.number))
+        yield _read_out(task, fold, loss, layer)
+
+
+def _hidden_layer(
+    task: Task, fold: Fold, square: Float[Tensor, "m m"], linear: Float[Tensor, "m m"], drawn: torch.Generator
+) -> Weights:
+    count, total = 0, torch.zeros(task.width, dtype=torch.float64)
+    for hidden, _ in task.chunks(fold.train):
+        count, total = count + len(hidden), total + hidden.double().sum(dim=0)
+    mean = total / count
+    values, vectors = torch.linalg.eigh(square / count - torch.outer(mean, mean))
+    spread = values.clamp(min=FLOOR * float(values.clamp(min=0).mean())).sqrt()
+    used, _, _ = torch.linalg.svd(spread[:, None] * (vectors.T @ linear.double()))  # the linear probe, same coordinates
+    paired = (vectors / spread) @ used[:, :PAIRED]
+    random = torch.randn(task.width, HIDDEN - 2 * paired.shape[1], generator=drawn, dtype=torch.float64)
+    first = torch.cat([paired, -paired, (vectors / spread) @ random / task.width**0.5], dim=1)
+    bends = torch.zeros(HIDDEN, dtype=torch.float64)
+    bends[2 * paired.shape[1] :] = torch.randn(random.shape[1], generator=drawn, dtype=torch.float64)
+    return {"first": first.float(), "first_bias": (bends - mean @ first).float()}
+
+
+def _read_out(task: Task, fold: Fold, loss: str, layer: Weights) -> Fitted:
+    square = torch.zeros(HIDDEN + 1, HIDDEN + 1, dtype=torch.float64)
+    product = torch.zeros(HIDDEN + 1, task.width, dtype=torch.float64)
+    for hidden, wanted in task.chunks(fold.train):
+        units = torch.nn.functional.pad(hidden_units(layer, hidden), (0, 1), value=1.0)  # the last one is the bias
+        square += units.T @ units
+        product += units.T @ (normalize(wanted, dim=-1) if loss == "cosine" else wanted)
+    penalties, solutions = solved(square, product)
+    tried = [layer | {"second": one[:-1].contiguous(), "second_bias": one[-1].contiguous()} for one in solutions]
+    best = preferred(evaluate("mlp", tried, loss, task, fold.validation))
+    return Fitted(tried[best], {"penalty": penalties[best], "steps": 0.0})

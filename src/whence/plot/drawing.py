@@ -1,0 +1,284 @@
+"""A chart as data: which kind, which columns, what it says; drawn in light or dark, always with the same look."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+import altair
+import pandas
+
+from whence.errors import BadInput
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, Theme, measure_color
+from whence.plot.palette import MEASURES as NAMED
+
+# categories that no measure has a colour for, in this order (Okabe & Ito)
+_CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
+WIDTH, HEIGHT, LEAST = 380, 260, 320
+LABELLED = 150  # cells up to which a grid shows its numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """One row of the table is one mark. `low` and `high` are a band, `published` a hollow mark beside ours.
+
+    Kinds: lines, points, bars, boxes (columns low, lower, middle, upper, high), grid (`value` by x and y), steps (a
+    histogram: x to x2, y counts).
+    """
+
+    kind: str
+    table: pandas.DataFrame
+    x: str
+    y: str
+    title: str
+    subtitle: str = ""
+    color: str | None = None
+    value: str | None = None
+    published: str | None = None
+    by: str | None = None
+    "One small chart for each value of this column."
+    x_title: str | None = None
+    y_title: str | None = None
+    share: bool = True
+    "Amounts are shown in per cent."
+    signed: bool = False
+    order: Sequence[str] | None = None
+    "Of categories: on the x axis of bars and grids, or of colours."
+    limits: tuple[float, float] | None = None
+    rule: tuple[float, str] | None = None
+    "A horizontal line and its name: chance, or a value from theory."
+
+
+def draw(drawing: Drawing, theme: Theme = "light") -> Any:
+    """The chart; one without data is refused."""
+    if drawing.table.empty:
+        raise BadInput(f"There is nothing to draw in {drawing.title!r}: its table has no rows.")
+    if drawing.by is None:
+        return _finished(_KINDS[drawing.kind](drawing, drawing.table, theme), drawing, theme)
+    parts = [
+        _KINDS[drawing.kind](drawing, rows, theme).properties(title=str(name), width=190, height=150)
+        for name, rows in drawing.table.groupby(drawing.by, sort=False)
+    ]
+    return _finished(altair.concat(*parts, columns=3), drawing, theme)
+
+
+def _lines(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
+    base = altair.Chart(rows).encode(x=_x(drawing, rows), y=_y(drawing), color=_color(drawing, rows, theme))
+    layers: list[Any] = []
+    if {"low", "high"} <= set(rows):
+        band = altair.Chart(rows).mark_area(opacity=0.18)
+        layers.append(band.encode(x=_x(drawing, rows), y="low:Q", y2="high:Q", color=_color(drawing, rows, theme)))
+    layers.append(base.mark_line(strokeWidth=2, point={"size": 28}))
+    layers += _published(drawing, rows, theme) + _rules(drawing, theme)
+    if drawing.color is not None:
+        layers.append(_names_at_ends(drawing, rows, theme))
+    return altair.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def _names_at_ends(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> altair.Chart:
+    """The categories' names where their lines end, moved apart so that they can be read."""
+    assert drawing.color is not None
+    last = rows[rows[drawing.x] == rows[drawing.x].max()].dropna(subset=[drawing.y]).sort_values(drawing.y)
+    if drawing.limits is not None:
+        span = drawing.limits[1] - drawing.limits[0]
+    else:
+        columns = [name for name in (drawing.y, "low", "high", drawing.published) if name in rows]
+        span = float(rows[columns].max().max()) - min(0.0, float(rows[columns].min().min()))
+    places: list[float] = []
+    for value in last[drawing.y]:
+        places.append(value if not places else max(value, places[-1] + 0.062 * span))
+    table = last.assign(**{drawing.y: places})[[drawing.x, drawing.y, drawing.color]]
+    base = altair.Chart(table).mark_text(align="left", dx=8, fontSize=11)
+    return base.encode(
+        x=_x(drawing, rows), y=f"{drawing.y}:Q", text=f"{drawing.color}:N", color=_color(drawing, rows, theme)
+    )
+
+
+def _points(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
+    marks = altair.Chart(rows).mark_point(filled=True, size=22, opacity=0.55)
+    if drawing.color is None:
+        marks = marks.encode(color=altair.value(_CYCLE[0] if theme == "light" else "#4ba0df"))
+    else:
+        marks = marks.encode(color=_color(drawing, rows, theme, legend=True))
+    return altair.layer(marks.encode(x=_x(drawing, rows), y=_y(drawing)), *_rules(drawing, theme)).properties(
+        width=WIDTH, height=HEIGHT
+    )
+
+
+def _bars(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
+    color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
+    bars = altair.Chart(rows).mark_bar(size=18, opacity=0.9).encode(x=_x(drawing, rows), y=_y(drawing), color=color)
+    layers: list[Any] = [bars]
+    if {"low", "high"} <= set(rows):
+        rule = altair.Chart(rows).mark_rule(color=FURNITURE[theme]["ink"], strokeWidth=1.5)
+        layers.append(rule.encode(x=_x(drawing, rows), y="low:Q", y2="high:Q"))
+    return altair.layer(*layers, *_published(drawing, rows, theme), *_rules(drawing, theme)).properties(
+        width={"step": _step(drawing)}, height=HEIGHT
+    )
+
+
+def _boxes(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
+    x, chart = _x(drawing, rows), altair.Chart(rows)
+    color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
+    ink = FURNITURE[theme]["ink"]
+    whiskers = chart.mark_rule(color=FURNITURE[theme]["muted"]).encode(x=x, y=_y(drawing, "low"), y2="high:Q")
+    boxes = chart.mark_bar(size=16, opacity=0.75).encode(x=x, y="lower:Q", y2="upper:Q", color=color)
+    middle = chart.mark_tick(color=ink, size=16, thickness=2).encode(x=x, y="middle:Q")
+    layers = [whiskers, boxes, middle, *_published(drawing, rows, theme)]
+    return altair.layer(*layers).properties(width={"step": _step(drawing)}, height=HEIGHT)
+
+
+def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
+    assert drawing.value is not None
+    most = float(rows[drawing.value].abs().max()) or 1.0
+    low, high = drawing.limits or ((-most, most) if drawing.signed else (0.0, most))
+    stops = DIVERGING[theme] if drawing.signed else SEQUENTIAL[theme]
+    scale = altair.Scale(domain=[low, high], range=list(stops), interpolate="rgb", clamp=True)
+    form = ".0%" if drawing.share else ".2f"
+    legend = altair.Legend(title=None, format=form, orient="bottom", gradientLength=140)
+    place = {
+        "x": _x(drawing, rows),
+        "y": altair.Y(f"{drawing.y}:O", title=drawing.y_title or drawing.y, sort="descending"),
+    }
+    if not pandas.api.types.is_numeric_dtype(rows[drawing.y]):
+        place["y"] = altair.Y(f"{drawing.y}:N", title=drawing.y_title or drawing.y, sort=None)
+    cells = (
+        altair.Chart(rows)
+        .mark_rect()
+        .encode(**place, color=altair.Color(f"{drawing.value}:Q", scale=scale, legend=legend))
+    )
+    layers: list[Any] = [cells]
+    if len(rows) <= LABELLED:
+        middle = low + 0.55 * (high - low)
+        strong = f"datum['{drawing.value}'] > {middle}" + (
+            f" || datum['{drawing.value}'] < {low / 2}" if drawing.signed else ""
+        )
+        ink = altair.condition(strong, altair.value(FURNITURE[theme]["paper"]), altair.value(FURNITURE[theme]["ink"]))
+        text = altair.Text(f"{drawing.value}:Q", format=form.replace("%", "%") if drawing.share else ".2f")
+        layers.append(altair.Chart(rows).mark_text(fontSize=10).encode(**place, text=text, color=ink))
+    return altair.layer(*layers).properties(
+        width={"step": _step(drawing)}, height={"step": 22 if len(layers) > 1 else 14}
+    )
+
+
+def _steps(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> altair.Chart:
+    color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
+    bars = altair.Chart(rows).mark_bar(opacity=0.85, binSpacing=0)
+    x = altair.X(f"{drawing.x}:Q", title=drawing.x_title or drawing.x, bin="binned", scale=_scale(drawing.limits))
+    return bars.encode(x=x, x2=f"{drawing.x}_end:Q", y=_y(drawing), color=color).properties(width=WIDTH, height=160)
+
+
+_KINDS: dict[str, Callable[[Drawing, pandas.DataFrame, Theme], Any]] = {
+    "lines": _lines,
+    "points": _points,
+    "bars": _bars,
+    "boxes": _boxes,
+    "grid": _grid,
+    "steps": _steps,
+}
+
+
+def _step(drawing: Drawing) -> int:
+    """Pixels for each place on an axis of categories, so that no chart is narrower than its title."""
+    count = drawing.table[drawing.x].nunique()
+    least = 42 if drawing.kind == "grid" and len(drawing.table) <= LABELLED else 30 if drawing.kind != "grid" else 14
+    return max(least, min(70, LEAST // count))
+
+
+def _width(drawing: Drawing) -> int:
+    if drawing.by is not None:
+        return 600
+    by_step = drawing.kind in ("bars", "boxes", "grid")
+    return max(LEAST, _step(drawing) * drawing.table[drawing.x].nunique()) if by_step else WIDTH + 60
+
+
+def _accent(theme: Theme) -> str:
+    return "#0072b2" if theme == "light" else "#2a93d5"
+
+
+def _x(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
+    title = drawing.x_title or drawing.x
+    numeric = pandas.api.types.is_numeric_dtype(rows[drawing.x])
+    if numeric and (drawing.kind == "points" or rows[drawing.x].nunique() > 24):
+        return altair.X(f"{drawing.x}:Q", title=title, scale=altair.Scale(zero=False))
+    tilted = not numeric and rows[drawing.x].astype(str).str.len().max() > 4
+    return altair.X(
+        f"{drawing.x}:{'O' if numeric else 'N'}",
+        title=title,
+        sort=list(drawing.order) if drawing.order and drawing.color is None else None,
+        axis=altair.Axis(labelAngle=-40 if tilted else 0),
+    )
+
+
+def _y(drawing: Drawing, column: str | None = None) -> altair.Y:
+    limits = drawing.limits if drawing.kind != "steps" else None
+    return altair.Y(
+        f"{column or drawing.y}:Q",
+        title=drawing.y_title or drawing.y,
+        axis=altair.Axis(format="%" if drawing.share and drawing.kind != "steps" else "~g", tickCount=6),
+        scale=_scale(limits),
+    )
+
+
+def _scale(limits: tuple[float, float] | None) -> Any:
+    return altair.Undefined if limits is None else altair.Scale(domain=list(limits))
+
+
+def _color(drawing: Drawing, rows: pandas.DataFrame, theme: Theme, legend: bool = False) -> Any:
+    if drawing.color is None:
+        return altair.value(_accent(theme))
+    names = [str(name) for name in (drawing.order or dict.fromkeys(drawing.table[drawing.color]))]
+    free = iter(_CYCLE * (1 + len(names) // len(_CYCLE)))
+    colors = [measure_color(name, theme) if name in NAMED[theme] else next(free) for name in names]
+    shown = altair.Legend(title=None, orient="bottom") if legend else None
+    return altair.Color(f"{drawing.color}:N", scale=altair.Scale(domain=names, range=colors), legend=shown)
+
+
+def _published(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> list[Any]:
+    """Hollow marks where the paper gives a number."""
+    if drawing.published is None or drawing.published not in rows or rows[drawing.published].isna().all():
+        return []
+    there = rows.dropna(subset=[drawing.published])
+    marks = altair.Chart(there).mark_point(filled=False, size=70, strokeWidth=1.6, shape="diamond")
+    color = _color(drawing, rows, theme) if drawing.color else altair.value(FURNITURE[theme]["ink"])
+    return [marks.encode(x=_x(drawing, rows), y=f"{drawing.published}:Q", color=color)]
+
+
+def _rules(drawing: Drawing, theme: Theme) -> list[Any]:
+    if drawing.rule is None:
+        return []
+    table = pandas.DataFrame({"at": [drawing.rule[0]], "name": [drawing.rule[1]]})
+    muted = FURNITURE[theme]["muted"]
+    line = altair.Chart(table).mark_rule(strokeDash=[4, 3], color=muted).encode(y="at:Q")
+    name = altair.Chart(table).mark_text(align="left", dy=-6, dx=4, color=muted, fontSize=10)
+    return [line, name.encode(y="at:Q", x=altair.value(0), text="name:N")]
+
+
+def _finished(chart: Any, drawing: Drawing, theme: Theme) -> Any:
+    colors = FURNITURE[theme]
+    wide = _width(drawing)
+    heading = altair.TitleParams(
+        wrap(drawing.title, wide // 7),
+        subtitle=wrap(drawing.subtitle, wide // 6),
+        anchor="start",
+        offset=12,
+        color=colors["ink"],
+        subtitleColor=colors["muted"],
+    )
+    return (
+        chart.properties(
+            title=heading, padding={"left": 5, "right": 90 if drawing.kind == "lines" else 8, "top": 5, "bottom": 5}
+        )
+        .configure(font="system-ui, sans-serif", background=colors["paper"])
+        .configure_view(stroke=None)
+        .configure_title(color=colors["ink"], subtitleColor=colors["muted"])
+        .configure_axis(
+            grid=False,
+            domainColor=colors["line"],
+            tickColor=colors["line"],
+            labelColor=colors["ink"],
+            titleColor=colors["muted"],
+        )
+        .configure_legend(labelColor=colors["ink"], titleColor=colors["muted"])
+        .configure_header(labelColor=colors["ink"])
+    )

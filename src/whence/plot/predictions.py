@@ -1,0 +1,67 @@
+"""What the steps of the LM head predict, in words and rows: the same in the terminal, on the page and in charts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from whence.plot import legible
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Row(NamedTuple):
+    """One stage: where it puts the token that is predicted in the end, and its own best."""
+
+    stage: str
+    place: int
+    best: list[str]
+    scores: list[float]
+
+
+class Prediction(NamedTuple):
+    """One position, with the stages in the order of the computation."""
+
+    position: int
+    at: str
+    token: str
+    rows: list[Row]
+
+    @property
+    def finding(self) -> str:
+        """One sentence a reader can check in the rows."""
+        token = f"“{self.token}”"
+        ahead = [row.place == 1 for row in self.rows]
+        since = len(ahead) - next((run for run, first in enumerate(reversed(ahead)) if not first), len(ahead))
+        if since == 0:
+            return f"{token} is predicted at {self.at}, and leads at every step of the head"
+        first, start = self.rows[min(since, len(self.rows) - 1)], self.rows[0]
+        return (
+            f"{token} is predicted at {self.at}: first from {first.stage} on, in place {start.place:,} at {start.stage}"
+        )
+
+
+def predictions(ds: xarray.Dataset) -> list[Prediction]:
+    """Those of a Dataset of whence.head, one a position; the last layer's when there are several."""
+    if "top" not in ds:
+        return []
+    found = ds[["top", "top_score", "prediction_rank"]]
+    found = found.isel(layer=-1) if "layer" in found["top"].dims else found
+    found = found if "position" in found["top"].dims else found.expand_dims("position")
+    several = found.sizes["position"] > 1
+    return [_prediction(found.isel(position=place), several) for place in range(found.sizes["position"])]
+
+
+def _prediction(ds: xarray.Dataset, several: bool) -> Prediction:
+    words = np.vectorize(lambda token: legible(str(token)), otypes=[object])(
+        ds["top"].transpose("stage", "rank").values
+    )
+    scores, places = ds["top_score"].transpose("stage", "rank").values, ds["prediction_rank"].values
+    rows = [
+        Row(str(stage), int(place), list(best), [float(score) for score in own])
+        for stage, place, best, own in zip(ds["stage"].values, places, words, scores, strict=True)
+    ]
+    position, token = int(ds["position"]), legible(str(ds["position_token"].values))
+    return Prediction(position, f"{token}({position})" if several else token, rows[-1].best[0], rows)

@@ -1,0 +1,46 @@
+// Compare: two measures of one model, or two models, on the same sentence.
+
+import { contrast, fieldName, fields, most, sentence, table } from "./beside.js";
+import { h, once, select } from "./dom.js";
+import { figure } from "./figure.js";
+import { chosen } from "./state.js";
+
+export function render(container, data, state, palette) {
+  const { held, say, choices, body } = figure(container, { name: "compare" });
+  const other = data.beside?.other ?? null, live = state.live;
+  const mine = fields(data), key = chosen(state.field || preferred(mine), mine);
+  const theirs = other ? fields(other) : mine, second = chosen(state.against || (other ? key : theirs.findLast(([name]) => name !== key && kind(name) === kind(key))?.[0]), theirs);
+  if (live && live.models.length > 1) select(choices, "model", "With", [["", "another measure"], ...live.models.filter((name) => name !== data.attrs.model).map((name) => [name, name])], state.other ?? "", (value) => live.other(value));
+  select(choices, "field", "Show", mine, key, (value) => state.set({ field: value, against: "" }));
+  select(choices, "against", "and", theirs, second, (value) => state.set({ against: value }));
+  body.classList.add("sides");
+  const sides = [
+    { data, key, heading: other ? `${data.attrs.model}: ${fieldName(data, key)}` : fieldName(data, key) },
+    { data: other ?? data, key: second, heading: other ? `${other.attrs.model}: ${fieldName(other, second)}` : fieldName(data, second) },
+  ];
+  const found = contrast(body, sides, state, palette), largest = most(found, data);
+  say(largest ? `They differ most about ${sentence(data, largest)}` : "Nothing here can be compared", subtitle(sides, found, other));
+  const waiting = once(choices, () => new Map());
+  if (!waiting.has("note")) waiting.set("note", choices.appendChild(h("p", { class: "closer" })));
+  waiting.get("note").textContent = live && state.other && !other ? "The other model is being measured …" : "";
+  held.palette = palette;
+  held.pictures = found.pictures;
+  held.table = () => table(sides, found, state);
+}
+
+// Where the chosen token came from: measures disagree most about that.
+function preferred(options) {
+  return options.find(([name]) => kind(name) === "sources")?.[0];
+}
+
+function kind(key) {
+  return key.startsWith("sources ") ? "sources" : key.startsWith("mixing ") || key === "attention" ? "others" : "own";
+}
+
+function subtitle([one, two], found, other) {
+  const missing = found.partner.filter((place) => place < 0).length;
+  const tokens = missing ? ` ${missing} of ${found.partner.length} tokens have no counterpart and stay blank.` : "";
+  const depth = one.data.layers.length === two.data.layers.length ? "" : ` Layers are matched by depth: ${one.data.layers.length} against ${two.data.layers.length}.`;
+  const also = kind(one.key) === kind(two.key) ? "" : " The two are different quantities.";
+  return `Blue: more in the second; orange: less.${tokens}${depth}${also}${other ? "" : " Both are of the same model."}`;
+}

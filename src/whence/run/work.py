@@ -1,0 +1,164 @@
+"""One part, from sentences to written tables: what every engine does, wherever it runs."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from whence.errors import BadInput
+from whence.measures.registry import BY_HEAD, HEADS
+from whence.models.encode import encode
+from whence.models.load import Model
+from whence.models.memory import attention_bytes
+from whence.run import tables
+from whence.run.annotate import Coded, coded
+from whence.run.collect import Collected, groups_of
+from whence.run.compute import Measured, measured
+from whence.run.pairs import Pair, pairs
+from whence.run.parts import Part, batches
+from whence.run.plan import Plan
+from whence.store import Store, write_part
+
+# what the maps of one batch may take; a constant, because batches must not depend on the machine
+BATCH_BYTES = 512 * 2**20
+
+# variable, layer, head, the map
+Map = tuple[str, int, int | None, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """A model and a plan; parts go in, records come out, tables go to the store."""
+
+    model: Model
+    plan: Plan
+    store: Store
+
+    def do(self, part: Part) -> dict[str, Any]:
+        with _threads(self.plan.threads):
+            sentences, skipped = self._coded(part)
+            found = _Found.of(sentences, self.plan)
+            for places in batches([len(each) for each in sentences], self._rows):
+                chosen = [sentences[place] for place in places]
+                found.add(places, measured(self.model, self.plan, chosen, found.moments.classes))
+        about = {
+            "sha256": part.sha256,
+            "sentences": len(sentences),
+            "tokens": sum(len(each) for each in sentences),
+            "skipped": skipped,
+        }
+        written = {name: tables.as_parquet(table) for name, table in found.tables().items()}
+        return write_part(self.store, part.number, written, about)
+
+    def _coded(self, part: Part) -> tuple[list[Coded], list[dict[str, Any]]]:
+        """The sentences with their tokens, and those left out with the reason."""
+        found, skipped = [], []
+        for number, sentence in enumerate(part.sentences, part.first):
+            try:
+                encoded = encode(
+                    self.model.anatomy, self.model.tokenizer, sentence, truncate=self.plan.too_long == "truncate"
+                )
+            except BadInput as error:
+                if self.plan.too_long != "skip":
+                    name = f" ({sentence.id})" if sentence.id else ""
+                    raise BadInput(f"Sentence {number:,}{name} of the corpus, counted from 0: {error}") from error
+                skipped.append({"sentence": number, "why": str(error)})
+            else:
+                found.append(coded(number, encoded, self.model.tokenizer))
+        return found, skipped
+
+    def _rows(self, longest: int) -> int:
+        """How many sentences of this length are measured together."""
+        anatomy, plan = self.model.anatomy, self.plan
+        by_head = anatomy.heads * len(plan.of_dims(HEADS)) if plan.maps else 0
+        kept = 8 * longest**2 * len(plan.layers) * (len(plan.map_names) + by_head)
+        bytes_each = kept + attention_bytes(1, anatomy.heads, longest)
+        return min(plan.batch_tokens // longest, BATCH_BYTES // bytes_each)
+
+
+@dataclass(eq=False)
+class _Found:
+    """What a part's batches gave, back in the order of the corpus."""
+
+    sentences: list[Coded]
+    plan: Plan
+    moments: Collected
+    pairs: list[list[Pair]]
+    tokens: list[dict[str, np.ndarray]]
+    flows: list[dict[str, np.ndarray]]
+    maps: list[list[Map]]
+    heads: list[dict[str, np.ndarray]]
+
+    @classmethod
+    def of(cls, sentences: list[Coded], plan: Plan) -> "_Found":
+        classes = sorted({name for each in sentences for name in each.classes})
+        moments = Collected(groups_of(sentences, plan.by), classes)
+        chosen = [pairs(each, plan.neighbours) if plan.map_names else [] for each in sentences]
+        count = len(sentences)  # `add` puts the real ones into their places
+        return cls(sentences, plan, moments, chosen, [{}] * count, [{}] * count, [[]] * count, [{}] * count)
+
+    def add(self, places: list[int], batch: Measured) -> None:
+        self.moments.add(batch, [self.sentences[place] for place in places])
+        for row, place in enumerate(places):
+            length = len(self.sentences[place])
+            self.tokens[place] = {name: values[row, :, :length].copy() for name, values in batch.tokens.items()}
+            self.flows[place] = self._flows(place, row, batch)
+            self.heads[place] = {name: values[row].copy() for name, values in batch.sentences.items()}
+            if self.plan.maps:
+                self.maps[place] = list(_maps(row, length, self.plan.layers, batch))
+
+    def _flows(self, place: int, row: int, batch: Measured) -> dict[str, np.ndarray]:
+        """Word-level values of the sentence's pairs by layer: means over the pieces of both words."""
+        each, found = self.sentences[place], self.pairs[place]
+        if not found:
+            return {name: np.empty((len(self.plan.layers), 0), dtype=np.float32) for name in self.plan.map_names}
+        order = {word: at for at, word in enumerate(each.pieces)}
+        target = [order[pair.target] for pair in found]
+        source = [order[pair.source] for pair in found]
+        mean, length = each.averaging, len(each)
+        return {
+            name: (mean @ batch.maps[name][row, :, :length, :length] @ mean.T)[:, target, source]
+            for name in self.plan.map_names
+        }
+
+    def tables(self) -> dict[str, Any]:
+        layers, names = self.plan.layers, self.plan.token_columns
+        found = {
+            "sentences": tables.sentence_table(self.sentences),
+            "tokens": tables.token_table(self.sentences, self.tokens, layers, names),
+            "moments": self.moments.table(layers),
+        }
+        if self.plan.map_names:
+            found["pairs"] = tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
+        if by_head := self.plan.of_dims(BY_HEAD):
+            found["heads"] = tables.head_table(self.sentences, self.heads, layers, by_head)
+        if self.plan.maps:
+            every = zip(self.sentences, self.maps, strict=True)
+            found["maps"] = tables.map_table([(each.number, *row) for each, rows in every for row in rows])
+        return found
+
+
+def _maps(row: int, length: int, layers: tuple[int, ...], batch: Measured) -> Iterator[Map]:
+    """Every map of a sentence; of measures by head those of the heads."""
+    for name, values in batch.maps.items():
+        if name not in batch.head_maps:
+            for at, layer in enumerate(layers):
+                yield name, layer, None, values[row, at, :length, :length].copy()
+    for name, values in batch.head_maps.items():
+        for (at, layer), head in itertools.product(enumerate(layers), range(values.shape[2])):
+            yield name, layer, head, values[row, at, head, :length, :length].copy()
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """As many for every part, wherever it is measured: the last digits depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,28 @@
+"""How surprising a result still is when many were looked for."""
+
+import numpy as np
+import pandas
+
+from whence.errors import BadInput
+
+# our names -> statsmodels'
+METHODS = {"holm": "holm", "fdr": "fdr_bh", "bonferroni": "bonferroni"}
+
+
+def corrected(table: pandas.DataFrame, method: str | None = "holm", column: str = "p") -> pandas.DataFrame:
+    """The table with COLUMN_corrected for all its rows together; rows without a p-value do not count.
+
+    holm        keeps the chance of any false finding below the level
+    fdr         keeps the expected share of false ones among the findings below it (Benjamini & Hochberg 1995)
+    """
+    if method is None:
+        return table
+    if method not in METHODS:
+        raise BadInput(f"A correction is one of {', '.join(METHODS)} or None, and {method!r} was given.")
+    from statsmodels.stats.multitest import multipletests
+
+    found = np.full(len(table), np.nan)
+    there = table[column].notna().to_numpy()
+    if there.any():
+        found[there] = multipletests(table.loc[there, column], method=METHODS[method])[1]
+    return table.assign(**{f"{column}_corrected": found})

@@ -1,0 +1,84 @@
+"""Do two measures rise and fall together?"""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas
+from jaxtyping import Float, Int
+
+from whence.errors import BadInput
+from whence.stats.cells import cells
+from whence.stats.correct import corrected
+from whence.stats.resample import codes, draws, interval
+
+METHODS = ("spearman", "pearson")
+
+
+def correlations(
+    table: pandas.DataFrame,
+    values: Sequence[str],
+    by: str | Sequence[str] = ("layer",),
+    *,
+    method: str = "spearman",
+    cluster: str | None = None,
+    correction: str | None = "holm",
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> pandas.DataFrame:
+    """Every two of the columns: the coefficient, its p-value (rows taken to be independent) and a bootstrap interval.
+
+    The interval draws documents again where `cluster` names them, else rows.
+    """
+    if method not in METHODS:
+        raise BadInput(f"A correlation is one of {', '.join(METHODS)}, and {method!r} was given.")
+    if len(values) < 2:
+        raise BadInput("A correlation needs two columns.")
+    rows = []
+    for first, second in combinations(values, 2):
+        for key, cell in cells(table, by, (first, second, cluster)):
+            x, y = (cell[name].to_numpy(dtype=np.float64) for name in (first, second))
+            places, count = (np.arange(len(cell)), len(cell)) if cluster is None else codes(cell[cluster])
+            low, high = _interval(x, y, method, places, count, level, resamples, seed)
+            row = key | {"first": first, "second": second, "method": method, "n": len(cell)}
+            row |= {} if cluster is None else {"clusters": count}
+            rows.append(row | _coefficient(x, y, method) | {"low": low, "high": high})
+    return corrected(pandas.DataFrame(rows), correction)
+
+
+def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> dict[str, Any]:
+    from scipy import stats
+
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return {"r": np.nan, "p": np.nan}
+    found = {"spearman": stats.spearmanr, "pearson": stats.pearsonr}[method](x, y)
+    return {"r": float(found.statistic), "p": float(found.pvalue)}
+
+
+def _interval(
+    x: np.ndarray, y: np.ndarray, method: str, places: np.ndarray, count: int, level: float, resamples: int, seed: int
+) -> tuple[float, float]:
+    """Of exactly the samples that were drawn, ranks taken anew in each, without putting one together."""
+    ranked = [np.unique(values, return_inverse=True)[1] for values in (x, y)] if method == "spearman" else None
+    found = np.full(resamples, np.nan)
+    for number, drawn in enumerate(draws(count, resamples, seed)):
+        weights = drawn[places]
+        a, b = (x, y) if ranked is None else (_ranks(each, weights) for each in ranked)
+        found[number] = _weighted(a, b, weights)
+    return interval(found, level)
+
+
+def _ranks(order: Int[np.ndarray, " n"], weights: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Mid-ranks in the sample where row i occurs weights[i] times; `order` numbers the distinct values."""
+    there = np.bincount(order, weights)
+    return (np.cumsum(there) - (there - 1) / 2)[order]
+
+
+def _weighted(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Pearson's coefficient of the sample where row i occurs weights[i] times."""
+    total = weights.sum()
+    x, y = x - weights @ x / total, y - weights @ y / total
+    spread = np.sqrt((weights @ (x * x)) * (weights @ (y * y)))
+    return float(weights @ (x * y) / spread) if spread > 0 else np.nan

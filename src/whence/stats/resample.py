@@ -1,0 +1,43 @@
+"""Bootstrap by cluster: whole documents are drawn again with replacement, because their tokens belong together.
+
+A draw is how often each document is in it. Sums over a drawn sample are products of these counts with sums per
+document, so no sample is ever put together.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas
+from jaxtyping import Float, Int
+
+
+def draws(clusters: int, count: int, seed: int) -> Iterator[Int[np.ndarray, " cluster"]]:
+    """How often each cluster is in each of `count` samples; the same seed gives the same samples."""
+    chance = np.random.default_rng(seed)
+    for _ in range(count):
+        yield np.bincount(chance.integers(clusters, size=clusters), minlength=clusters)
+
+
+def codes(cluster: pandas.Series) -> tuple[Int[np.ndarray, " n"], int]:
+    """Each row's cluster, from 0, and how many there are."""
+    found, values = pandas.factorize(cluster, sort=True)
+    return found, len(values)
+
+
+def mean_draws(
+    values: Float[np.ndarray, " n"], cluster: Int[np.ndarray, " n"], clusters: int, count: int, seed: int
+) -> Float[np.ndarray, " count"]:
+    """The mean of each sample; NaN where a sample has no value."""
+    sums = np.bincount(cluster, values, minlength=clusters)
+    sizes = np.bincount(cluster, minlength=clusters)
+    found = np.array([(drawn @ sums, drawn @ sizes) for drawn in draws(clusters, count, seed)])
+    return np.divide(found[:, 0], found[:, 1], out=np.full(count, np.nan), where=found[:, 1] > 0)
+
+
+def interval(samples: Float[np.ndarray, " draw"], level: float) -> tuple[float, float]:
+    """The percentile interval."""
+    real = samples[~np.isnan(samples)]
+    if not len(real):
+        return np.nan, np.nan
+    low, high = np.quantile(real, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

@@ -1,0 +1,66 @@
+"""The published studies, each by one call: measured, drawn, and held against what the paper says."""
+
+import importlib
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from whence.errors import BadInput, Unsupported
+from whence.models.load import Model
+from whence.readers import Corpus, read
+from whence.studies.context import Context, Progress
+from whence.studies.frame import Answered, Left, Section, Study
+from whence.studies.write import write
+
+STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "head")
+
+
+def study(
+    name: str,
+    model: Model,
+    data: str | Corpus | Iterable[str | Corpus],
+    out: str | PathLike[str],
+    *,
+    quick: bool = False,
+    other: Model | None = None,
+    text: str | None = None,
+    frequency: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Runs a study into the folder `out` and gives back the path of its report.
+
+    data       one corpus or several, as whence.read takes them; the first is the one most sections are about
+    quick      a small sample, in minutes
+    other      a second model to set beside the first: fine-tuned, or another size
+    text       the sentence that single examples are drawn from; chosen from the corpus unless given
+    frequency  a frequency list, or wordfreq:LANGUAGE; counted in the corpus unless given
+    Stopped and started again, it goes on where it was: what was measured is kept in `out`/runs.
+    """
+    asked = find(name)
+    given = [data] if isinstance(data, str | Corpus) else list(data)
+    if not given:
+        raise BadInput(f"The study {name!r} needs data: {asked.data}.")
+    corpora = tuple(read(each) if isinstance(each, str) else each for each in given)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    context = Context(model, corpora, folder, quick, other, text, frequency, progress)
+    return write(asked, context, [_answered(section, context) for section in asked.sections])
+
+
+def find(name: str) -> Study:
+    if name not in STUDIES:
+        raise BadInput(f"There is no study {name!r}; there are: {', '.join(STUDIES)}.")
+    return importlib.import_module(f"whence.studies.{name.replace('-', '_')}").STUDY
+
+
+def _answered(section: Section, context: Context) -> Answered:
+    """What the section gives; what the model cannot give becomes a sentence in the report, not an error."""
+    if missing := section.needs - context.model.gives:
+        family = context.model.anatomy.family
+        return Answered(
+            section, [Left(section.title, f"it needs {', '.join(sorted(missing))}, which {family!r} does not give")]
+        )
+    try:
+        return Answered(section, list(section.make(context)))
+    except Unsupported as error:
+        return Answered(section, [Left(section.title, str(error).rstrip("."))])

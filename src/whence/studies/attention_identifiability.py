@@ -1,0 +1,247 @@
+"""How much of the attention can reach the output at all? (Brunner et al. 2020, sections 3 and A)"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas
+
+from whence.plot.drawing import Drawing
+from whence.results import Run
+from whence.studies.context import Context, spearman
+from whence.studies.frame import Claim, Item, Left, Section, Shown, Study
+from whence.studies.prepare import at_most
+
+WORDS = 100  # about the paper's 128 tokens
+KINDS = {"attention": "raw", "effective": "effective"}
+
+
+def _run(context: Context) -> Run:
+    sentences = context.sentences(context.amount(24, 992), None, at_most(WORDS, least=4))
+    return context.run("attention", ["attention", "effective", "rank", "effective_correlation"], sentences)
+
+
+def _by_length(context: Context) -> pandas.DataFrame:
+    """One row per sentence: its length, and means over layers and heads."""
+    run = _run(context)
+    names = ["rank", "nullity", "effective_correlation"]
+    table = run.heads.groupby("sentence", as_index=False)[names].mean()
+    return table.merge(run.sentences[["sentence", "tokens"]], on="sentence")
+
+
+def correlation(context: Context) -> Iterator[Item]:
+    width = context.model.anatomy.config.hidden_size // context.model.anatomy.heads
+    table = _by_length(context)
+    short, long = table[table["tokens"] <= width], table[table["tokens"] > width]
+    last = table.sort_values("tokens").iloc[-1]
+    yield Shown(
+        "correlation_by_length",
+        "Brunner et al. 2020, figure 1a",
+        Drawing(
+            "points",
+            table,
+            "tokens",
+            "effective_correlation",
+            f"At {int(last.tokens)} tokens raw and effective attention correlate at {last.effective_correlation:.2f}",
+            f"one point per sentence, mean over layers and heads; heads are {width} wide; {context.about}",
+            y_title="Pearson correlation",
+            share=False,
+        ),
+    )
+    if len(short):
+        least = float(short["effective_correlation"].min())
+        yield Claim(
+            "Up to as many tokens as a head is wide, effective attention is attention itself.",
+            bool(least > 1 - 1e-3),
+            f"smallest correlation {least:.4f} over {len(short)} sentences of at most {width} tokens",
+        )
+    if len(long) > 2:
+        rho = spearman(long["tokens"], long["effective_correlation"])
+        yield Claim(
+            "Beyond that, the longer the text, the less of the attention counts.",
+            bool(rho < 0),
+            f"Spearman {rho:.2f} of length and correlation over {len(long)} longer sentences",
+        )
+    else:
+        yield Left("the fall beyond the head width", f"only {len(long)} sentences are longer than {width} tokens")
+
+
+def nullity(context: Context) -> Iterator[Item]:
+    width = context.model.anatomy.config.hidden_size // context.model.anatomy.heads
+    table = _by_length(context).sort_values("tokens")
+    theory = table.assign(dimensions=(table["tokens"] - width).clip(lower=0), kind="s − head width, at least")
+    drawn = pandas.concat([table.assign(dimensions=table["nullity"], kind="measured"), theory])
+    yield Shown(
+        "nullity_by_length",
+        "Brunner et al. 2020, equation 6",
+        Drawing(
+            "points",
+            drawn[["tokens", "dimensions", "kind"]],
+            "tokens",
+            "dimensions",
+            "The null space grows by one dimension per token beyond the head width",
+            f"mean over layers and heads of the directions that have no effect; {context.about}",
+            color="kind",
+            share=False,
+        ),
+    )
+    low = float((table["nullity"] - (table["tokens"] - width).clip(lower=0)).min())
+    gap = float((table["nullity"] - (table["tokens"] - width).clip(lower=0)).max())
+    yield Claim(
+        "The null space has at least as many dimensions as the text has tokens beyond the head width.",
+        bool(low >= -1e-6),
+        f"measured minus bound lies between {low:.2f} and {gap:.2f}",
+    )
+
+
+def _to_types(context: Context, by: str) -> pandas.DataFrame:
+    """Mean attention to each class of source, raw and effective, by layer and head (and class of target)."""
+    moments = _run(context).moments
+    names = {f"{name}_to": kind for name, kind in KINDS.items()}
+    rows = moments[moments["variable"].isin(names) & (moments["by"] == by) & moments["head"].notna()]
+    table = rows.assign(kind=rows["variable"].map(names), head=rows["head"].astype(int))
+    return table[["kind", "layer", "head", "group", "source", "mean", "count"]].reset_index(drop=True)
+
+
+def token_types(context: Context) -> Iterator[Item]:
+    table = _to_types(context, "all")
+    shown = table[table["source"] != "other"]
+    if shown.empty:
+        yield Left("attention to special tokens and punctuation", "the texts have none of them")
+        return
+    means = shown.groupby(["kind", "layer", "source"], as_index=False)["mean"].mean()
+    yield Shown(
+        "attention_by_type",
+        "Brunner et al. 2020, figures 1b and 1c",
+        Drawing(
+            "lines",
+            means,
+            "layer",
+            "mean",
+            _peak(means),
+            f"mean over heads of what a token pays to each kind of token; {context.about}",
+            color="source",
+            by="kind",
+            y_title="attention",
+        ),
+        table=shown,
+        note="The table has every head.",
+    )
+    sep = context.model.tokenizer.sep_token
+    yield from (
+        _separator(means, sep)
+        if sep in set(means["source"])
+        else [Left("the peak at [SEP]", "this model's input has no separator")]
+    )
+
+
+def _peak(means: pandas.DataFrame) -> str:
+    raw = means[means["kind"] == "raw"].sort_values("mean").iloc[-1]
+    same = means[(means["kind"] == "effective") & (means["layer"] == raw.layer) & (means["source"] == raw.source)]
+    return f"{raw.source} draws {raw['mean']:.0%} of the attention in layer {raw.layer}, {same['mean'].iloc[0]:.0%} effectively"
+
+
+def _separator(means: pandas.DataFrame, sep: str) -> Iterator[Item]:
+    wide = means[means["source"] == sep].pivot(index="layer", columns="kind", values="mean")
+    peak = wide["raw"].idxmax()
+    yield Claim(
+        "Where [SEP] draws most attention, most of it has no effect.",
+        bool(wide.loc[peak, "effective"] < 0.5 * wide.loc[peak, "raw"]),
+        f"layer {peak}: raw {wide.loc[peak, 'raw']:.1%}, effective {wide.loc[peak, 'effective']:.1%}",
+    )
+
+
+def type_to_type(context: Context) -> Iterator[Item]:
+    table = _to_types(context, "class").groupby(["kind", "layer", "group", "source"], as_index=False)["mean"].mean()
+    middle = sorted(table["layer"].unique())[(table["layer"].nunique() - 1) // 2]
+    drawn = table[table["layer"] == middle].rename(columns={"group": "from", "source": "to"})
+    yield Shown(
+        "attention_type_to_type",
+        "Brunner et al. 2020, figure 5",
+        Drawing(
+            "grid",
+            drawn,
+            "to",
+            "from",
+            f"Attention from kind to kind of token in layer {middle}",
+            f"mean over heads; rows look at columns; {context.about}",
+            value="mean",
+            by="kind",
+            signed=bool((drawn["mean"] < -1e-3).any()),
+        ),
+        table=table,
+        note="The table has every layer.",
+    )
+
+
+def maps(context: Context) -> Iterator[Item]:
+    """The sentence and head where the null part is largest."""
+    run = _run(context)
+    least = run.heads.sort_values("effective_correlation").iloc[0]
+    given = context.text or next(
+        each
+        for at, each in enumerate(context.sentences(context.amount(24, 992), None, at_most(WORDS, least=4)))
+        if at == int(least["sentence"])
+    )
+    found = context.measure(given, ["attention", "effective", "null"], layers=[int(least["layer"])])
+    one = found.isel(layer=0).sel(head=int(least["head"]))
+    parts = {"raw": one["attention"], "effective": one["effective"], "null": one["null"]}
+    rows = [_cells(kind, values.values) for kind, values in parts.items()]
+    tokens = [str(token) for token in found["target_token"].values]
+    yield Shown(
+        "attention_maps",
+        "Brunner et al. 2020, figure 6",
+        Drawing(
+            "grid",
+            pandas.concat(rows),
+            "source",
+            "target",
+            f"Raw, effective and null attention of layer {int(least['layer'])}, head {int(least['head'])}",
+            f"{len(tokens)} tokens, rows look at columns: {' '.join(tokens[:14])} …; {context.model.id}",
+            value="weight",
+            by="kind",
+            signed=True,
+            share=False,
+            limits=(-0.5, 0.5),
+        ),
+        note="The head and sentence of this sample with the lowest correlation of raw and effective attention.",
+    )
+
+
+def _cells(kind: str, values: np.ndarray) -> pandas.DataFrame:
+    target, source = np.indices(values.shape)
+    return pandas.DataFrame(
+        {
+            "kind": kind,
+            "target": [f"{t:03}" for t in target.ravel()],
+            "source": [f"{s:03}" for s in source.ravel()],
+            "weight": values.ravel(),
+        }
+    )
+
+
+NEEDS = frozenset({"attention", "rows", "values"})
+STUDY = Study(
+    name="attention-identifiability",
+    title="Which part of the attention matters at all",
+    asks=(
+        "Beyond as many tokens as a head is wide, different attention gives the same output. How much of what is usually "
+        "looked at has no effect?"
+    ),
+    paper=(
+        "Brunner, Liu, Pascual, Richter, Ciaramita & Wattenhofer (2020). On identifiability in transformers. ICLR."
+        " Section 3 and appendix A."
+    ),
+    data="running text such as --data text:wikipedia.txt",
+    sections=(
+        Section(
+            "Raw and effective attention by length",
+            "How alike are attention and its effective part, as texts grow?",
+            correlation,
+            NEEDS,
+        ),
+        Section("The null space", "How many changes of the attention does a head not notice?", nullity, NEEDS),
+        Section("Kinds of tokens", "Does effective attention go where raw attention goes?", token_types, NEEDS),
+        Section("From kind to kind", "Which kinds of tokens look at which?", type_to_type, NEEDS),
+        Section("One head", "What does it look like?", maps, NEEDS),
+    ),
+)

@@ -1,0 +1,252 @@
+"""Do gradients and attention follow what linguists annotate: coreference, parts of speech? (Westera 2019)"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas
+
+from whence.measures.registry import given_by
+from whence.plot.drawing import Drawing
+from whence.results import Run
+from whence.stats import contrasts, correlations, regressions
+from whence.studies.context import Context
+from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
+from whence.studies.prepare import at_most
+from whence.studies.published import published
+
+# the paper's three measures, and how it calls them
+PRINTED = {"attention": "A", "gradient_local": "G", "gradient": "G*"}
+MEASURES = ("attention", "gradient_local", "gradient", "effective", "norms", "contribution")
+NOUNS, PRONOUNS = ("NOUN", "PROPN"), ("PRON",)
+OPEN = ("ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB")
+LEAST = 8  # pairs of a kind that a test needs
+ERROR = 0.1  # of the sketched contributions
+
+
+def _run(context: Context) -> Run:
+    """Every word with every other: neighbours as far as a sentence reaches."""
+    sentences = context.sentences(context.amount(40, 500), None, at_most(40, least=3))
+    measures = given_by(context.model.gives, MEASURES)
+    return context.run("pairs", measures, sentences, neighbours=10_000, error=ERROR)
+
+
+def _maps(run: Run) -> list[str]:
+    known = ("attention", "gradient_local", "gradient", "contribution", "effective")
+    names = (*known, "attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
+    return [name for name in names if name in run.pairs]
+
+
+def _noun_to_pronoun(run: Run) -> pandas.DataFrame:
+    """What a pronoun has of a noun of its sentence, whether or not they are the same thing."""
+    table = run.pairs[run.pairs["kind"] == "coreference"]
+    found = table[table["target_upos"].isin(PRONOUNS) & table["source_upos"].isin(NOUNS)]
+    return found.assign(far=found["distance"].abs(), coreferent=found["coreferent"].astype(bool))
+
+
+def coreference(context: Context) -> Iterator[Item]:
+    run = _run(context)
+    pairs = _noun_to_pronoun(run)
+    counts = pairs[pairs["layer"] == pairs["layer"].min()]["coreferent"].value_counts().to_dict()
+    if min(counts.get(True, 0), counts.get(False, 0)) < LEAST:
+        why = f"the sample has {counts.get(True, 0)} coreferent and {counts.get(False, 0)} other pairs of noun and pronoun"
+        yield Left("the contrast of coreferent and other pairs", why)
+        return
+    names = [name for name in PRINTED if name in run.pairs]
+    table = contrasts(pairs, names, "coreferent", cluster="document")
+    table["measure"] = table["value"].map(PRINTED)
+    yield _effects(
+        context, table, "coreference", "coreference by layer", f"{counts[True]} coreferent, {counts[False]} other pairs"
+    )
+    yield _beside(table, "coreference", "coreference_t_by_layer")
+    everything = contrasts(pairs, names, "coreferent", by=[], cluster="document")
+    for name, row in everything.set_index("value").iterrows():
+        yield Claim(
+            f"More flows from a noun to a pronoun when they corefer ({PRINTED[str(name)]}).",
+            bool(row["difference"] > 0),
+            f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p = {row['p_corrected']:.2g}",
+        )
+    yield from _distance(pairs, names)
+
+
+def _distance(pairs: pandas.DataFrame, names: Sequence[str]) -> Iterator[Item]:
+    """The same with distance as a covariate."""
+    numbers = pairs.assign(coreferent=pairs["coreferent"].astype(float), log_distance=np.log(pairs["far"]))
+    table = regressions(numbers, names, ["coreferent", "log_distance"], by=["layer"], cluster="document")
+    effect = table[table["term"] == "coreferent"]
+    yield Beside(
+        "coreference_with_distance",
+        "the note that the effect persists when distance is taken into account",
+        effect.reset_index(drop=True),
+        "Least squares of each measure on coreference and the logarithm of the distance in words, errors by document.",
+    )
+    for name, rows in effect.groupby("value", sort=False):
+        positive = int((rows["coefficient"] > 0).sum())
+        yield Claim(
+            f"The effect of coreference persists when distance is taken into account ({PRINTED[str(name)]}).",
+            bool(positive > len(rows) / 2),
+            f"positive in {positive} of {len(rows)} layers",
+        )
+
+
+def _effects(context: Context, table: pandas.DataFrame, name: str, answers: str, sample: str) -> Shown:
+    best = table.loc[table["g"].abs().idxmax()]
+    drawn = table[["layer", "measure", "g", "t", "difference", "p_corrected"]]
+    return Shown(
+        name,
+        f"Westera 2019, {answers}",
+        Drawing(
+            "lines",
+            drawn,
+            "layer",
+            "g",
+            f"The largest difference: {best['measure']} in layer {best['layer']}, {best['g']:+.2f} standard deviations",
+            f"Hedges' g by layer; {sample}; {context.about}",
+            color="measure",
+            share=False,
+            y_title="difference in standard deviations",
+            rule=(0.0, "no difference"),
+        ),
+        table=table,
+    )
+
+
+def _beside(table: pandas.DataFrame, name: str, key: str) -> Beside:
+    ours = table.pivot(index="layer", columns="measure", values="t").add_prefix("ours, ")
+    theirs = (
+        pandas.DataFrame(published("westera2019", key)).rename(index=lambda place: place + 1).add_prefix("published, ")
+    )
+    both = ours.join(theirs, how="outer").rename_axis("layer").reset_index()
+    differs = (
+        "t statistics grow with the sample, so sizes are not to be compared. Theirs: bert-base-cased with dropout,"
+        " 500 sentences of OntoNotes (coreference) and GUM (parts of speech), equal variances; ours: Welch's test."
+    )
+    return Beside(f"{name}_t", "the published t statistics by layer", both, differs)
+
+
+def _words(run: Run) -> pandas.DataFrame:
+    table = run.pairs[run.pairs["kind"] == "neighbour"].dropna(subset=["target_upos", "source_upos"])
+    table = table[(table["target_upos"] != "PUNCT") & (table["source_upos"] != "PUNCT")]
+    return table.assign(open=table["source_upos"].isin(OPEN))
+
+
+def open_closed(context: Context) -> Iterator[Item]:
+    run = _run(context)
+    words = _words(run)
+    if words.empty:
+        yield Left("open and closed classes", "the corpus has no parts of speech; give a CoNLL-U file")
+        return
+    names = [name for name in PRINTED if name in run.pairs]
+    table = contrasts(words, names, "open", cluster="document", permutations=0)
+    table["measure"] = table["value"].map(PRINTED)
+    count = int((words["layer"] == words["layer"].min()).sum())
+    yield _effects(context, table, "open_closed", "open against closed classes", f"{count:,} pairs of words")
+    yield _beside(table, "open_closed", "open_closed_t_by_layer")
+    overall = contrasts(words, names, "open", by=[], cluster="document", permutations=0).set_index("value")
+    for name, row in overall.iterrows():
+        yield Claim(
+            f"Words of open classes give more than those of closed classes ({PRINTED[str(name)]}).",
+            bool(row["difference"] > 0),
+            f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}",
+        )
+
+
+def part_of_speech_pairs(context: Context) -> Iterator[Item]:
+    run = _run(context)
+    words = _words(run)
+    if words.empty:
+        yield Left("pairs of parts of speech", "the corpus has no parts of speech; give a CoNLL-U file")
+        return
+    names = [name for name in PRINTED if name in run.pairs]
+    grouped = words.groupby(["target_upos", "source_upos"])
+    table = grouped[names].mean()[grouped.size() >= LEAST]
+    table = (
+        (table / table.mean()).reset_index().melt(["target_upos", "source_upos"], var_name="measure", value_name="flow")
+    )
+    table["measure"] = table["measure"].map(PRINTED)
+    top = table.loc[table["flow"].idxmax()]
+    yield Shown(
+        "upos_pairs",
+        "Westera 2019, parts of speech",
+        Drawing(
+            "grid",
+            table,
+            "source_upos",
+            "target_upos",
+            f"Strongest by {top['measure']}: from {top['source_upos']} to {top['target_upos']}, {top['flow']:.1f} times the mean",
+            f"mean over layers and pairs, relative to the measure's mean; {context.about}",
+            value="flow",
+            by="measure",
+            share=False,
+            x_title="from",
+            y_title="to",
+        ),
+    )
+
+
+def between_measures(context: Context) -> Iterator[Item]:
+    run = _run(context)
+    every = run.pairs[run.pairs["kind"] == "neighbour"]
+    names = _maps(run)
+    table = correlations(every, names, by=[], cluster="document", resamples=50)
+    turned = table.rename(columns={"first": "second", "second": "first"})
+    same = pandas.DataFrame({"first": names, "second": names, "r": 1.0})
+    square = pandas.concat([table, turned, same])[["first", "second", "r"]]
+    order = {name: place for place, name in enumerate(names)}
+    square = square.sort_values(["first", "second"], key=lambda column: column.map(order))
+    yield Shown(
+        "between_measures",
+        "Westera 2019, the correlation of G and A",
+        Drawing(
+            "grid",
+            square,
+            "second",
+            "first",
+            "How alike the measures are",
+            f"Spearman over all pairs of words and layers; {context.about}",
+            value="r",
+            signed=True,
+            share=False,
+            limits=(-1, 1),
+            x_title="",
+            y_title="",
+            order=names,
+        ),
+        table=table,
+    )
+    if {"attention", "gradient_local"} <= set(names):
+        row = table[(table["first"] == "attention") & (table["second"] == "gradient_local")].iloc[0]
+        theirs = published("westera2019", "spearman_G_A")
+        yield Claim(
+            "Gradients and attention are correlated, but far from the same.",
+            bool(0.1 < row["r"] < 0.9),
+            f"Spearman of G and A {row['r']:.2f} [{row['low']:.2f}, {row['high']:.2f}]; published {theirs}",
+        )
+
+
+NEEDS = frozenset({"attention"})
+STUDY = Study(
+    name="correlates",
+    title="What gradients and attention have to do with language",
+    asks=(
+        "If a pronoun refers to a noun, does more flow between them? Do words with meaning give more than function words?"
+        " And do the ways to measure flow agree?"
+    ),
+    paper="Westera (2019). Some linguistic correlates of gradients and attention weights in BERT. BlackboxNLP.",
+    data="a treebank with coreference such as --data en_gum-ud-dev.conllu",
+    sections=(
+        Section("Coreference", "Does more flow from a noun to a pronoun that means the same?", coreference, NEEDS),
+        Section(
+            "Open and closed classes",
+            "Do nouns, verbs and adjectives give more than function words?",
+            open_closed,
+            NEEDS,
+        ),
+        Section(
+            "Pairs of parts of speech",
+            "Between which kinds of words is the flow strongest?",
+            part_of_speech_pairs,
+            NEEDS,
+        ),
+        Section("Between measures", "Do attention, gradients, norms and contributions agree?", between_measures, NEEDS),
+    ),
+)

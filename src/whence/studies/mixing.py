@@ -1,0 +1,284 @@
+"""How much do residual and normalisation take back of what attention mixes? (Kobayashi et al. 2021)"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas
+
+from whence.measures.registry import METHODS
+from whence.plot.drawing import Drawing
+from whence.results import Run
+from whence.studies.context import Context, called, spearman
+from whence.studies.frame import Beside, Claim, Item, Section, Shown, Study
+from whence.studies.prepare import masked
+from whence.studies.published import METHODS as PRINTED
+from whence.studies.published import published, same_model
+
+MASKED = 0.12  # of the words, as in the paper
+WORDS = 90  # about the paper's 128 tokens
+BASE = "bert-base-uncased"
+MAIN = "attnresln_n"
+
+
+def _run(context: Context, place: int = 0) -> Run:
+    corpus = context.corpora[place]
+    share = MASKED if context.model.tokenizer.mask_token is not None else 0.0
+    sentences = context.sentences(context.amount(24, 992), corpus, masked(share, WORDS, least=4))
+    return context.run(f"mixing-{place}", ["mixing"], sentences)
+
+
+def _long(run: Run) -> pandas.DataFrame:
+    """One row per token, layer and method."""
+    columns = ["layer", "token_id", "class", "is_special"]
+    names = {f"mixing_{method}": method for method in METHODS}
+    table = run.tokens[[*columns, *names]].rename(columns=names)
+    return table.melt(columns, var_name="method", value_name="mixing")
+
+
+def means(context: Context) -> Iterator[Item]:
+    table = _long(_run(context)).groupby("method")["mixing"].agg(["mean", "min", "max", "size"]).loc[list(METHODS)]
+    theirs = published("kobayashi2021", "mixing_ratio_percent_wikipedia")
+    ours = table.reset_index().rename(columns={"min": "low", "max": "high", "size": "n"})
+    known = next((rows for name, rows in theirs.items() if same_model(context.model.id, name)), None)
+    ours["published"] = [np.nan if known is None else known[PRINTED[method]]["mean"] / 100 for method in METHODS]
+    first, last = table["mean"].iloc[0], table["mean"].iloc[-1]
+    yield Shown(
+        "mixing_means",
+        "Kobayashi et al. 2021, the table of mixing ratios",
+        Drawing(
+            "bars",
+            ours,
+            "method",
+            "mean",
+            f"Attention alone seems to mix {first:.0%}; the whole attention block mixes {last:.0%}",
+            f"mean over tokens and layers, lines from the smallest to the largest; {context.about}",
+            color="method",
+            order=METHODS,
+            published="published",
+            y_title="from other tokens",
+            x_title="",
+            limits=(0, 1),
+        ),
+        note="Diamonds, where there are any, are the published means of the same model.",
+    )
+    rows = [{"model": context.model.id, "data": called(context.corpus)} | table["mean"].mul(100).to_dict()]
+    rows += [
+        {"model": name, "data": "Wikipedia (published)"} | {m: values[PRINTED[m]]["mean"] for m in METHODS}
+        for name, values in theirs.items()
+    ]
+    differs = f"Ours: {called(context.corpus)}, {int(table['size'].iloc[0]):,} tokens × layers, {MASKED:.0%} of words masked. Theirs: 992 sequences of up to 128 tokens, 12 % of tokens masked."
+    yield Beside("mixing_models", "the published mean mixing ratios, in per cent", pandas.DataFrame(rows), differs)
+    ordered = all(table["mean"].iloc[at] > table["mean"].iloc[at + 1] for at in (0, 2, 3))
+    shown = ", ".join(f"{PRINTED[name]} {value:.1%}" for name, value in table["mean"].items())
+    yield Claim("Every component that is counted makes the mixing look smaller.", bool(ordered), shown)
+    yield Claim(
+        "With residual and normalisation, most of a token stays its own.",
+        bool(last < 0.5),
+        f"{last:.1%} comes from others",
+    )
+
+
+def _kind(context: Context, classes: pandas.Series) -> pandas.Series:
+    """normal, mask, and special tokens by their own name."""
+    mask = context.model.tokenizer.mask_token
+    special = set(context.model.tokenizer.all_special_tokens)
+    return classes.map(lambda name: "mask" if name == mask else name if name in special else "normal")
+
+
+def by_type(context: Context) -> Iterator[Item]:
+    table = _long(_run(context))
+    table["kind"] = _kind(context, table["class"])
+    kinds = table.groupby(["method", "layer", "kind"], as_index=False)["mixing"].mean()
+    overall = table.groupby(["method", "layer"], as_index=False)["mixing"].mean().assign(kind="overall")
+    grid = pandas.concat([kinds, overall]).reset_index(drop=True)
+    main = grid[grid["method"] == MAIN]
+    top = main[main["kind"] == "overall"].sort_values("mixing").iloc[-1]
+    yield Shown(
+        "mixing_by_type",
+        "Kobayashi et al. 2021, the grids of layer by token type",
+        Drawing(
+            "grid",
+            main,
+            "kind",
+            "layer",
+            f"Layer {int(top.layer)} mixes most: {top.mixing:.0%} comes from other tokens",
+            f"{PRINTED[MAIN]}, mean by layer and kind of token; {context.about}",
+            value="mixing",
+            x_title="",
+        ),
+        table=grid,
+        note="The table has the other four methods too.",
+    )
+
+
+def frequency(context: Context) -> Iterator[Item]:
+    table = _long(_run(context))
+    words = table.groupby(["method", "token_id"], as_index=False).agg(
+        mixing=("mixing", "mean"), special=("is_special", "first"), n=("mixing", "size")
+    )
+    words["rank"] = _ranks(context, words["token_id"])
+    words = words.dropna(subset=["rank"])
+    main = words[(words["method"] == MAIN) & ~words["special"]]
+    rho = spearman(main["rank"], main["mixing"])
+    yield Shown(
+        "mixing_frequency",
+        "Kobayashi et al. 2021, mixing against word frequency",
+        Drawing(
+            "points",
+            main[["rank", "mixing"]].assign(rank=np.log10(main["rank"])),
+            "rank",
+            "mixing",
+            f"Spearman's correlation of frequency rank and mixing is {rho:.2f}",
+            f"{PRINTED[MAIN]}, one point per vocabulary item, special tokens left out; {context.about}",
+            x_title="frequency rank, powers of ten (frequent words at the left)",
+            y_title="from other tokens",
+        ),
+    )
+    theirs = published("kobayashi2021", "spearman_frequency_rank_bert_base")
+    rows = []
+    for method, part in words.groupby("method", sort=False):
+        normal = part[~part["special"]]
+        rows.append(
+            {
+                "method": PRINTED[str(method)],
+                "ours, all": spearman(part["rank"], part["mixing"]),
+                "ours, without special": spearman(normal["rank"], normal["mixing"]),
+                f"{BASE}, all": theirs["all"][PRINTED[str(method)]],
+                f"{BASE}, without special": theirs["without_special"][PRINTED[str(method)]],
+            }
+        )
+    source = context.frequency or "counts in this corpus itself"
+    yield Beside(
+        "mixing_frequency_spearman",
+        "the published Spearman correlations with frequency rank",
+        pandas.DataFrame(rows),
+        f"Ours: ranks from {source}, {len(main):,} vocabulary items. Theirs: frequencies in BERT's training data, Wikipedia.",
+    )
+    yield Claim(
+        "Frequent words are mixed more than rare ones.",
+        bool(rho < 0),
+        f"Spearman {rho:.2f} between rank and {PRINTED[MAIN]}, {BASE}: -0.58",
+    )
+
+
+def _ranks(context: Context, ids: pandas.Series) -> pandas.Series:
+    """From the list that was given; else from the corpus, all layers of a token counted once."""
+    if context.frequency is not None:
+        from whence.readers.frequency import frequencies, ranks
+
+        given = frequencies(context.frequency)
+        items = ids.tolist() if given.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
+        return pandas.Series(ranks(items, given), index=ids.index)
+    tokens = _run(context).tokens
+    counts = tokens[tokens["layer"] == tokens["layer"].min()]["token_id"].value_counts()
+    return ids.map(counts.rank(ascending=False, method="min"))
+
+
+def depth(context: Context) -> Iterator[Item]:
+    table = _long(_run(context)).groupby(["method", "layer"], as_index=False)["mixing"].mean()
+    main = table[table["method"] == MAIN]
+    rho = spearman(main["layer"], main["mixing"])
+    yield Shown(
+        "mixing_depth",
+        "Kobayashi et al. 2021, mixing by layer",
+        Drawing(
+            "lines",
+            table,
+            "layer",
+            "mixing",
+            f"From layer 1 to {int(main.layer.max())} the block's mixing goes from {main.mixing.iloc[0]:.0%} to {main.mixing.iloc[-1]:.0%}",
+            f"mean over tokens; {context.about}",
+            color="method",
+            order=METHODS,
+            y_title="from other tokens",
+            limits=(0, 1),
+        ),
+    )
+    theirs = published("kobayashi2021", "spearman_depth_ATTNRESLN-N")
+    printed = ", ".join(f"{name} {value:+.2f}" for name, value in theirs.items())
+    decided = bool(rho < 0) if len(main) > 2 else None
+    yield Claim(
+        "Later layers mix less.", decided, f"Spearman {rho:+.2f} of layer and {PRINTED[MAIN]}; published: {printed}"
+    )
+
+
+def expansion(context: Context) -> Iterator[Item]:
+    found = context.measure("Any text.", ["expansion"])["expansion"].to_series().rename("expansion").reset_index()
+    theirs = published("kobayashi2021", "expansion_rate_per_layer")
+    known = next((rates for name, rates in theirs.items() if same_model(context.model.id, name)), None)
+    found["published"] = np.nan if known is None else known
+    yield Shown(
+        "mixing_expansion",
+        "Kobayashi et al. 2021, expansion rates",
+        Drawing(
+            "lines",
+            found,
+            "layer",
+            "expansion",
+            f"Attention's linear map scales a random vector by {found.expansion.min():.2f} to {found.expansion.max():.2f}",
+            f"from the weights alone; {context.model.id}",
+            published="published",
+            share=False,
+            y_title="factor",
+        ),
+    )
+
+
+def side_by_side(context: Context) -> Iterator[Item]:
+    """The same table for every corpus, and for the other model."""
+    rows = []
+    for place, corpus in enumerate(context.corpora):
+        means = _long(_run(context, place)).groupby("method", sort=False)["mixing"].mean()
+        rows += [{"of": called(corpus), "method": method, "mixing": value} for method, value in means.items()]
+    if context.other is not None:
+        sentences = context.sentences(context.amount(24, 992), None, masked(0.0, WORDS, least=4))
+        means = (
+            _long(context.run("mixing-other", ["mixing"], sentences, context.other))
+            .groupby("method", sort=False)["mixing"]
+            .mean()
+        )
+        rows += [{"of": context.other.id, "method": method, "mixing": value} for method, value in means.items()]
+    table = pandas.DataFrame(rows)
+    spread = table[table["method"] == MAIN]["mixing"]
+    yield Shown(
+        "mixing_data",
+        "Kobayashi et al. 2021, other models and data",
+        Drawing(
+            "grid",
+            table,
+            "method",
+            "of",
+            f"{PRINTED[MAIN]} is between {spread.min():.0%} and {spread.max():.0%} on everything measured",
+            f"mean over tokens and layers; {context.model.id}",
+            value="mixing",
+            x_title="",
+            y_title="",
+            order=METHODS,
+        ),
+    )
+
+
+NEEDS = frozenset({"attention", "rows", "values", "norms"})
+STUDY = Study(
+    name="mixing",
+    title="How much a block mixes, and how much it preserves",
+    asks=(
+        "Attention says that almost everything a token receives comes from other tokens. Counted with the residual and the "
+        "normalisation around it, how much is really mixed?"
+    ),
+    paper="Kobayashi, Kuribayashi, Yokoi & Inui (2021). Incorporating residual and normalization layers into analysis of masked language models. EMNLP.",
+    data="running text such as --data text:wikipedia.txt, or several corpora",
+    sections=(
+        Section(
+            "Mixing ratios by method",
+            "How large is the share that comes from other tokens, when more and more of the block is counted?",
+            means,
+            NEEDS,
+        ),
+        Section("Layers and kinds of tokens", "Where, and for which tokens, is the mixing strongest?", by_type, NEEDS),
+        Section("Frequency", "Are frequent words mixed more than rare ones?", frequency, NEEDS),
+        Section("Depth", "Does mixing fall towards the last layer?", depth, NEEDS),
+        Section("Expansion", "How much longer or shorter does attention's linear map make a vector?", expansion, NEEDS),
+        Section("Side by side", "Do other texts, or another model, give another picture?", side_by_side, NEEDS),
+    ),
+)

@@ -1,0 +1,69 @@
+"""A study's answers as files: tables as CSV and Parquet, charts as SVG and HTML, one page for a person to read."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas
+
+from whence.measure import provenance
+from whence.plot.drawing import draw
+from whence.studies.context import Context
+from whence.studies.frame import Answered, Beside, Claim, Left, Shown, Study
+from whence.studies.page import page
+
+
+def write(study: Study, context: Context, answers: Sequence[Answered]) -> Path:
+    """The path of the report; everything else lies beside it."""
+    for folder in ("tables", "charts"):
+        (context.out / folder).mkdir(exist_ok=True)
+    pictures = {}
+    for item in (item for answer in answers for item in answer.items):
+        if isinstance(item, Shown):
+            _table(context.out / "tables" / item.name, item.written)
+            pictures[item.name] = _charts(context.out / "charts" / item.name, item)
+        elif isinstance(item, Beside):
+            _table(context.out / "tables" / item.name, item.table)
+    about = _about(study, context)
+    (context.out / "findings.json").write_text(json.dumps(_findings(about, answers), indent=1), encoding="utf-8")
+    report = context.out / "report.html"
+    report.write_text(page(study, about, answers, pictures), encoding="utf-8")
+    return report
+
+
+def _table(stem: Path, table: pandas.DataFrame) -> None:
+    table.to_csv(stem.with_suffix(".csv"), index=False)
+    table.to_parquet(stem.with_suffix(".parquet"), index=False)
+
+
+def _charts(stem: Path, shown: Shown) -> dict[str, str]:
+    """SVG text by theme; on the disk the light one, and a page with what hovering tells."""
+    import vl_convert
+
+    specs = {theme: draw(shown.drawing, theme).to_dict() for theme in ("light", "dark")}
+    drawn = {theme: vl_convert.vegalite_to_svg(json.dumps(spec)) for theme, spec in specs.items()}
+    stem.with_suffix(".svg").write_text(drawn["light"], encoding="utf-8")
+    html = vl_convert.vegalite_to_html(json.dumps(specs["light"]), bundle=True)
+    stem.with_suffix(".html").write_text(html, encoding="utf-8")
+    return drawn
+
+
+def _about(study: Study, context: Context) -> dict[str, Any]:
+    return provenance(context.model, [study.name], {"quick": context.quick}) | {
+        "data": context.data,
+        "other": "" if context.other is None else context.other.id,
+        "quick": context.quick,
+        "layers": context.model.anatomy.layers,
+    }
+
+
+def _findings(about: dict[str, Any], answers: Sequence[Answered]) -> dict[str, Any]:
+    """The verdicts for a program to read."""
+    items = [item for answer in answers for item in answer.items]
+    return {
+        "about": about,
+        "claims": [vars(item) for item in items if isinstance(item, Claim)],
+        "left_out": [vars(item) for item in items if isinstance(item, Left)],
+        "pictures": [{"name": item.name, "answers": item.answers} for item in items if isinstance(item, Shown)],
+    }

@@ -1,0 +1,1 @@
+"""The explorer: the views of whence.report, live, on this machine."""

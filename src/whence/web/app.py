@@ -1,0 +1,243 @@
+"""Which address answers what."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import Lifespan
+
+from whence.errors import Unsupported
+from whence.measures.registry import MEASURES
+from whence.models.load import Model
+from whence.report import page as page_of
+from whence.report.bundle import style
+from whence.web import answers, pages, wire
+from whence.web.guard import LOOPBACK, Guard
+from whence.web.jobs import Job
+from whence.web.limits import Limits
+from whence.web.results import Gone
+from whence.web.service import HEAD, WHENCE, Ask, Service
+
+GLANCE = 0.005  # seconds between looks at a job that may be done at once
+TICK = 0.1  # and at one that takes longer
+QUIET = 150  # ticks without news after which the connection is shown to be alive
+BINARY = "application/octet-stream"
+NETCDF = "application/x-netcdf"
+Keys = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(,[0-9a-f]{32}){0,31}$")]
+router = APIRouter()
+
+
+class Placed(BaseModel):
+    """Where a result is, or the ticket of the job that makes it."""
+
+    state: Literal["done", "waiting"]
+    key: str
+    ticket: str | None = None
+
+
+class Wanted(BaseModel):
+    """What a saved page shows: results of the sentence, of a changed one, of another model; and what is selected."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    main: Keys
+    edited: Keys | None = None
+    other: Keys | None = None
+    state: Annotated[str, Field(max_length=20_000)] = ""
+
+
+class Explorer(FastAPI):
+    """The application, whose description names the models and measures there are."""
+
+    def __init__(self, service: Service, lifespan: Lifespan["Explorer"]):
+        super().__init__(title="whence", version=WHENCE, docs_url=None, redoc_url=None, lifespan=lifespan)
+        self.service = service
+
+    def openapi(self) -> dict[str, Any]:
+        described = super().openapi()
+        fields = described["components"]["schemas"]["Ask"]["properties"]
+        fields["model"]["enum"] = list(self.service.models)
+        fields["measures"]["items"]["enum"] = [*MEASURES, HEAD]
+        return described
+
+
+def create(models: Mapping[str, Model], limits: Limits | None = None, hosts: Iterable[str] = ()) -> FastAPI:
+    """The application for these models; `hosts` are names it answers to besides those of this machine."""
+    bounds = limits or Limits()
+    service = Service(models, bounds)
+
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.jobs.close()
+
+    app = Explorer(service, living)
+    app.include_router(router)
+    answers.install(app)
+    app.add_middleware(Guard, hosts=(*LOOPBACK, *hosts), body=bounds.body)
+    return app
+
+
+def _service(request: Request) -> Service:
+    return request.app.service
+
+
+Here = Annotated[Service, Depends(_service)]
+
+
+# The page
+
+
+@router.get("/", include_in_schema=False)
+async def page() -> HTMLResponse:
+    return HTMLResponse(pages.page())
+
+
+@router.get("/page.css", include_in_schema=False)
+async def sheet() -> PlainTextResponse:
+    return PlainTextResponse(style(), media_type="text/css")
+
+
+@router.get("/favicon.ico", include_in_schema=False)
+async def icon() -> Response:
+    return Response(status_code=204)
+
+
+@router.get("/modules/{name}", include_in_schema=False)
+async def module(name: str) -> PlainTextResponse:
+    if name not in pages.modules():
+        raise Gone("There is no such module.")
+    return PlainTextResponse(pages.modules()[name], media_type="text/javascript")
+
+
+# Measuring
+
+
+@router.get("/api/about", responses=answers.documented())
+async def about(service: Here) -> dict[str, Any]:
+    """The models, the measures and the limits."""
+    return service.about()
+
+
+@router.post("/api/measure", response_model=Placed, responses={202: {"model": Placed}, **answers.documented(409, 429)})
+async def measure(asked: Ask, service: Here) -> Response:
+    """The key of a result that is there, or that came while the answer was held back; else a ticket (202)."""
+    key, ticket = service.ask(asked)
+    if ticket is not None and not await _ended(service.jobs.of(ticket), service.limits.patience):
+        return JSONResponse({"state": "waiting", "key": key, "ticket": ticket}, 202)
+    return JSONResponse({"state": "done", "key": key, "ticket": None})
+
+
+@router.get(
+    "/api/jobs/{ticket}/events",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}}, **answers.documented(410)},
+)
+async def events(ticket: str, service: Here) -> StreamingResponse:
+    """Server-sent events: waiting, progress, and then one of done, failed, cancelled."""
+    job = service.jobs.of(ticket)
+    return StreamingResponse(_events(service, job), media_type="text/event-stream")
+
+
+@router.delete("/api/jobs/{ticket}", status_code=204, responses=answers.documented(410))
+async def cancel(ticket: str, service: Here) -> Response:
+    """Gives the ticket up; the job ends unless somebody else waits for it."""
+    service.jobs.give_up(ticket)
+    return Response(status_code=204)
+
+
+# Results
+
+
+@router.get(
+    "/api/results/{keys}",
+    response_class=Response,
+    responses={200: {"content": {BINARY: {}}}, **answers.documented(410)},
+)
+async def results(
+    keys: Annotated[Keys, Path()], service: Here, have: Annotated[str, Query(max_length=4000)] = ""
+) -> Response:
+    """Results of one sentence, put together, as whence.web.wire describes; arrays named in `have` are left out."""
+    body = await asyncio.to_thread(lambda: wire.packed(_merged(service, keys), have.split(",")))
+    return Response(body, media_type=BINARY)
+
+
+@router.get(
+    "/api/netcdf/{keys}", response_class=Response, responses={200: {"content": {NETCDF: {}}}, **answers.documented(410)}
+)
+async def netcdf(keys: Annotated[Keys, Path()], service: Here) -> Response:
+    """The same as a netCDF file."""
+    try:
+        body = await asyncio.to_thread(lambda: wire.netcdf(_merged(service, keys)))
+    except ModuleNotFoundError as error:
+        raise Unsupported("Writing netCDF needs the package netCDF4: pip install 'whence[netcdf]'.") from error
+    return Response(body, media_type=NETCDF, headers=_attached("whence.nc"))
+
+
+@router.post(
+    "/api/page",
+    response_class=HTMLResponse,
+    responses={200: {"content": {"text/html": {}}}, **answers.documented(410)},
+)
+async def saved(wanted: Wanted, service: Here) -> Response:
+    """The page as one file that opens offline."""
+    beside = {name: keys for name, keys in (("edited", wanted.edited), ("other", wanted.other)) if keys}
+
+    def written() -> str:
+        others = {name: _merged(service, keys) for name, keys in beside.items()}
+        return page_of(_merged(service, wanted.main), others, wanted.state)
+
+    return HTMLResponse(await asyncio.to_thread(written), headers=_attached("whence.html"))
+
+
+def _merged(service: Service, keys: str) -> Any:
+    return service.results.merged(keys.split(","))
+
+
+def _attached(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
+# Jobs
+
+
+async def _ended(job: Job, seconds: float) -> bool:
+    """Whether the job ends within so many seconds; what it raised is raised."""
+    until = time.monotonic() + seconds
+    while not job.finished.done():
+        if time.monotonic() > until:
+            return False
+        await asyncio.sleep(GLANCE)
+    job.finished.result()
+    return True
+
+
+async def _events(service: Service, job: Job) -> AsyncIterator[str]:
+    told, quiet = "", 0
+    while not job.finished.done():
+        news = _news(service, job)
+        quiet = 0 if news != told else quiet + 1
+        if news != told or quiet % QUIET == QUIET - 1:
+            yield news
+        told = news
+        await asyncio.sleep(TICK)
+    error = job.finished.exception()
+    status, sentence = (200, "") if error is None else answers.refusal(error)
+    name = {200: "done", 409: "cancelled"}.get(status, "failed")
+    yield _event(name, {"key": job.key, "error": sentence, "status": status})
+
+
+def _news(service: Service, job: Job) -> str:
+    if job.running:
+        return _event("progress", {"done": job.done, "of": job.of})
+    return _event("waiting", {"ahead": service.jobs.ahead(job)})
+
+
+def _event(name: str, data: Mapping[str, object]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"

@@ -1,0 +1,29 @@
+"""What the explorer shows of the LM head: the best tokens after every stage and every layer, and how stages agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from whence.head import head
+
+if TYPE_CHECKING:
+    import xarray
+
+    from whence.models.load import Model
+    from whence.text import Sentence
+
+BEST = 10
+
+
+def prediction(model: Model, given: Sentence, positions: list[int] | None, truncate: bool) -> xarray.Dataset:
+    """Stages of the last layer (position, stage, …) and the last stage of every layer (`state`, position, …).
+
+    `state` counts layers from 0, the embeddings; the scores over the whole vocabulary are left behind.
+    """
+    found = head(model, given, positions, layer="all", k=BEST, truncate=truncate)
+    found = found if "position" in found.dims else found.expand_dims("position")
+    found = found.drop_vars("rank").rename(rank="best")  # a measure is called `rank` as well
+    stages, lens = found.isel(layer=-1), found.isel(stage=-1).rename(layer="state")
+    kept = stages[["top", "top_id", "top_score", "prediction_rank"]].assign(head_spearman=stages["spearman"])
+    by_layer = {f"lens_{name}": lens[name] for name in ("top", "top_score", "prediction_rank")}
+    return kept.assign(by_layer).drop_vars(["layer", "stage"], errors="ignore").assign_coords(stage=found["stage"])

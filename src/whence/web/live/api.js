@@ -1,0 +1,81 @@
+// What the page asks the server, and how the answers are read.
+
+import { open } from "./data.js";
+
+// A refusal: the server's sentence.
+export class Refused extends Error {
+  constructor(sentence, status) {
+    super(sentence);
+    this.status = status;
+  }
+}
+
+export async function about() {
+  return (await answered(await fetch("/api/about"))).json();
+}
+
+// The key of a result, when it is there. `told` hears { waiting } or { done, of } meanwhile; `signal` gives it up.
+export async function measured(ask, { told, signal }) {
+  for (;;) {
+    const answer = await fetch("/api/measure", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(ask), signal });
+    if (answer.status === 429) {
+      const seconds = Number(answer.headers.get("Retry-After")) || 1;
+      told({ busy: seconds });
+      await pause(seconds * 1000, signal);
+      continue;
+    }
+    const { key, ticket } = await (await answered(answer)).json();
+    if (ticket) await ended(ticket, told, signal);
+    return key;
+  }
+}
+
+// The results with these keys as one sentence; arrays it had `before` are not sent again.
+export async function received(keys, before, signal) {
+  const have = Object.keys(before?.variables ?? {}).join(",");
+  const answer = await answered(await fetch(`/api/results/${keys.join(",")}?have=${encodeURIComponent(have)}`, { signal }));
+  const buffer = await answer.arrayBuffer(), length = new DataView(buffer).getUint32(0, true);
+  const payload = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  return open(payload, { bytes: { buffer, start: 4 + length }, before });
+}
+
+export async function page(wanted) {
+  return (await answered(await fetch("/api/page", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) }))).blob();
+}
+
+export async function netcdf(keys) {
+  return (await answered(await fetch(`/api/netcdf/${keys.join(",")}`))).blob();
+}
+
+async function answered(answer) {
+  if (answer.ok) return answer;
+  const { error } = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
+  throw new Refused(error, answer.status);
+}
+
+function ended(ticket, told, signal) {
+  return new Promise((done, failed) => {
+    const source = new EventSource(`/api/jobs/${ticket}/events`);
+    const give = () => {
+      source.close();
+      fetch(`/api/jobs/${ticket}`, { method: "DELETE", keepalive: true }).catch(() => {});
+      failed(signal.reason);
+    };
+    const close = (act) => (event) => { source.close(); signal.removeEventListener("abort", give); act(JSON.parse(event.data)); };
+    source.addEventListener("waiting", (event) => told({ waiting: JSON.parse(event.data).ahead }));
+    source.addEventListener("progress", (event) => told(JSON.parse(event.data)));
+    source.addEventListener("done", close(done));
+    source.addEventListener("failed", close(({ error, status }) => failed(new Refused(error, status))));
+    source.addEventListener("cancelled", close(({ error, status }) => failed(new Refused(error, status))));
+    source.onerror = () => { if (source.readyState === EventSource.CLOSED) failed(new Refused("The server is gone; start it again.", 0)); };
+    signal.addEventListener("abort", give);
+    if (signal.aborted) give();
+  });
+}
+
+function pause(milliseconds, signal) {
+  return new Promise((done, failed) => {
+    const timer = setTimeout(done, milliseconds);
+    signal.addEventListener("abort", () => { clearTimeout(timer); failed(signal.reason); });
+  });
+}

@@ -1,0 +1,203 @@
+// The explorer: asks for measures, quick ones first, and shows what is there while the rest is under way.
+
+import { Refused, about, measured, netcdf, page, received } from "./api.js";
+import { h } from "./dom.js";
+import { USUAL, form } from "./form.js";
+import { download } from "./leave.js";
+import { mount } from "./main.js";
+import { moved, text } from "./state.js";
+
+const FIRST = "Paris is the capital of [MASK].";
+const STAGES = [["attention", "mixing"], ["norms", "effective", "null", "rank"]];
+const AT_ONCE = 40; // tokens up to which contributions are measured unasked
+const MANY_HEADS = 300; // tokens from which effective and null attention, large and seldom needed, wait to be asked for
+const ERROR = 0.05; // of contributions, relative; hovering shows it
+
+const root = document.body.appendChild(h("main", { class: "live" }));
+const brand = root.appendChild(h("div", { class: "brand" }, h("strong", {}, "whence"), h("span", {}, "where the information in every token comes from")));
+const asking = root.appendChild(h("div", {})), shown = root.appendChild(h("div", {}));
+const slots = { main: empty(), edited: empty(), other: empty() };
+let known, fields, view = null;
+
+function empty() {
+  return { keys: [], data: null, stop: new AbortController(), ask: "", head: "", failed: false, again: false };
+}
+
+// What was asked for in the address.
+function hash() {
+  return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+}
+
+async function start() {
+  known = await about();
+  fields = form(asking, known, { submit, cancel, save, more });
+  addEventListener("hashchange", follow);
+  addEventListener("pagehide", () => Object.values(slots).forEach((slot) => slot.stop.abort()));
+  await follow();
+}
+
+// Measures what the address asks for, as far as it is not there.
+async function follow() {
+  const asked = { text: FIRST, ...hash() };
+  if (!known.models.some(({ name }) => name === asked.model)) asked.model = known.models[0].name;
+  fields.fill(asked);
+  const main = { model: asked.model, text: asked.text, pair: asked.pair ?? "", measures: asked.measures ?? "", truncate: asked.truncate ?? "", asked: asked.asked ?? "" };
+  const rest = [
+    ["edited", asked.edited ? { ...main, text: asked.edited, asked: "" } : null],
+    ["other", known.models.some(({ name }) => name === asked.other) ? { ...main, model: asked.other, asked: "" } : null],
+  ];
+  if (!(await fill("main", main))) return;
+  for (const [name, ask] of rest) await (ask ? fill(name, ask) : clear(name));
+}
+
+function clear(name) {
+  slots[name].stop.abort();
+  slots[name] = empty();
+  draw();
+}
+
+// Fills a slot stage by stage; false when it was given up or refused.
+async function fill(name, ask) {
+  const described = JSON.stringify(ask);
+  const before = slots[name], same = before.ask && sentenceOf(before.ask) === sentenceOf(described);
+  if (before.ask === described && !before.failed) return true;
+  before.stop.abort();
+  const slot = (slots[name] = { ...empty(), ask: described, keys: same ? before.keys : [], head: same ? before.head : "", data: same ? before.data : null, again: before.again });
+  if (name === "main" && !same) for (const other of ["edited", "other"]) { slots[other].stop.abort(); slots[other] = empty(); }
+  fields.complain("");
+  try {
+    for (const stage of stages(ask)) await advance(slot, ask, stage);
+    fields.working("");
+    return true;
+  } catch (error) {
+    return failed(name, slot, error);
+  }
+}
+
+function sentenceOf(described) {
+  const { measures, asked, ...rest } = JSON.parse(described);
+  return JSON.stringify(rest);
+}
+
+function failed(name, slot, error) {
+  if (slots[name] !== slot) return false; // something newer is under way
+  fields.working("");
+  slot.failed = true;
+  if (error instanceof Refused && error.status === 410 && !slot.again) { slots[name] = { ...empty(), again: true }; return follow(); }
+  if (!slot.stop.signal.aborted) fields.complain(error instanceof Refused ? error.message : `The page failed: ${error.message}`);
+  else fields.note("Cancelled.");
+  return false;
+}
+
+// Lists of measures; what depends on the length is known when the first is there.
+function* stages(ask) {
+  const given = known.models.find(({ name }) => name === ask.model).measures;
+  const wanted = ask.measures.split(",").filter((name) => given.includes(name));
+  const only = (names) => names.filter((name) => given.includes(name));
+  yield () => only(STAGES[0]);
+  yield ({ tokens }) => only(STAGES[1]).filter((name) => tokens.length <= MANY_HEADS || !["effective", "null"].includes(name) || wanted.includes(name));
+  yield (data) => (positions(ask, data).length ? only(["head"]) : []);
+  yield ({ tokens }) => (tokens.length <= AT_ONCE || wanted.includes("contribution") ? only(["contribution"]) : []);
+  for (const name of wanted) if (!USUAL.includes(name) && name !== "contribution") yield () => [name];
+}
+
+// Where the head is looked at: where it was asked for, at masks, or at the end of what a decoder read.
+function positions(ask, { tokens, causal }) {
+  const all = [...tokens.keys()], chosen = ask.asked.split(",").filter(Boolean).map(Number).filter((place) => place in tokens);
+  const masks = all.filter((place) => /^[[<]mask[\]>]$/i.test(tokens[place].text));
+  const usual = causal ? all.filter((place) => !tokens[place].special).slice(-1) : masks;
+  return [...new Set([...chosen.slice(-4), ...usual])].slice(0, 8);
+}
+
+async function advance(slot, ask, stage) {
+  const { signal } = slot.stop, names = stage(slot.data ?? { tokens: [] });
+  if (!names.length) return;
+  const label = names.length > 2 ? `${names.slice(0, 2).join(", ")} …` : names.join(" and ");
+  fields.working(`Measuring ${label}`, -1);
+  const told = ({ waiting, busy, done, of }) => {
+    if (slot.stop.signal.aborted) return;
+    if (busy) fields.working(`The server is busy; trying again in ${busy} s`, -1);
+    else if (waiting >= 0) fields.working(waiting ? `Waiting: ${waiting} before this` : `Measuring ${label}`, -1);
+    else fields.working(`Measuring ${label}${of ? `: ${Math.floor((100 * done) / of)} %` : ""}`, of ? done / of : -1);
+  };
+  const body = { model: ask.model, text: ask.text, measures: names, ...(ask.pair ? { pair: ask.pair } : {}), truncate: ask.truncate === "1", ...(names.includes("contribution") ? { error: ERROR } : {}), ...(names.includes("head") ? { positions: positions(ask, slot.data) } : {}) };
+  const key = await measured(body, { told, signal });
+  if (slot.keys.includes(key)) return;
+  const again = names.includes("head"); // positions are asked for anew
+  const keys = [...slot.keys.filter((one) => !again || one !== slot.head), key];
+  const data = await received(keys, slot.data, signal);
+  signal.throwIfAborted();
+  slot.keys = keys;
+  if (again) slot.head = key;
+  slot.data = data;
+  draw();
+}
+
+function draw() {
+  const data = slots.main.data;
+  if (!data) return;
+  data.beside = Object.fromEntries(["edited", "other"].filter((name) => slots[name].data).map((name) => [name, slots[name].data]));
+  if (!view) view = mount(shown, data, { live: actions });
+  else view.show(data);
+  document.title = `${data.finding} · whence`;
+}
+
+// What the reader does
+
+const actions = {
+  get models() { return known.models.map(({ name }) => name); },
+  masks: (model) => known.models.find(({ name }) => name === model)?.mask ?? false,
+  predicts: (model) => known.models.find(({ name }) => name === model)?.measures.includes("head") ?? false,
+  predict: (token) => beside({ asked: [...(view.state.asked || "").split(",").filter(Boolean), token].join(",") }),
+  edit: (changed) => beside({ edited: changed }),
+  other: (model) => beside({ other: model }),
+};
+
+function submit() {
+  const asked = fields.asked();
+  if (!asked.text.trim()) return fields.complain("The text is empty; give at least one word.");
+  go(moved(view?.state ?? {}, { ...asked, other: view?.state.other }));
+}
+
+function more() {
+  const { measures, truncate } = fields.asked();
+  beside({ measures, truncate });
+}
+
+function beside(changes) {
+  if (!view) return;
+  Object.assign(view.state, JSON.parse(slots.main.ask), changes);
+  go(text(view.state, view.state.data));
+}
+
+// A new place in the history, so that Back brings the last one.
+function go(next) {
+  if (`#${next}` === location.hash) return follow();
+  location.hash = next;
+}
+
+function cancel() {
+  for (const slot of Object.values(slots)) slot.stop.abort();
+}
+
+async function save(how) {
+  try {
+    if (how === "Link") return await copy();
+    if (!slots.main.keys.length) return;
+    view.state.save();
+    const keys = (name) => (slots[name].data ? slots[name].keys.join(",") : null);
+    if (how === "netCDF") return download("whence.nc", await netcdf(slots.main.keys));
+    download("whence.html", await page({ main: keys("main"), edited: keys("edited"), other: keys("other"), state: text(view.state, view.state.data, false) }));
+  } catch (error) {
+    fields.complain(error.message);
+  }
+}
+
+async function copy() {
+  if (view) Object.assign(view.state, JSON.parse(slots.main.ask));
+  const address = `${location.origin}${location.pathname}#${text(view.state, view.state.data)}`;
+  history.replaceState(history.state, "", address);
+  await navigator.clipboard.writeText(address).then(() => fields.note("The link is copied."), () => fields.note("The address bar has the link."));
+}
+
+start().catch((error) => asking.append(h("p", { class: "alarm", role: "alert" }, error.message)));

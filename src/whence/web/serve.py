@@ -1,0 +1,50 @@
+"""How the explorer is started: models loaded, a port found, a page opened."""
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterable, Mapping
+
+from whence.errors import BadInput, Unsupported
+from whence.models.load import Model
+from whence.web.limits import Limits
+
+PORT = 8765
+
+
+def serve(
+    models: Mapping[str, Model],
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    hosts: Iterable[str] = (),
+    limits: Limits | None = None,
+    browse: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Runs the explorer until it is interrupted. Without a port, the first free one from 8765 on."""
+    try:
+        import uvicorn
+
+        from whence.web.app import create
+    except ModuleNotFoundError as error:
+        raise Unsupported(f"The explorer needs the package {error.name}: pip install 'whence[web]'.") from error
+    listening = _listen(host, port)
+    app = create(models, limits, (host, *hosts))
+    app.service.warm()  # type: ignore[attr-defined]
+    address = f"http://{host}:{listening.getsockname()[1]}/"
+    say(f"The explorer: {address}  (Ctrl+C ends it)")
+    if browse:
+        threading.Timer(0.3, webbrowser.open, [address]).start()
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False)).run(sockets=[listening])
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """A socket on this port, or on the first free one of the usual ten."""
+    for candidate in [port] if port is not None else range(PORT, PORT + 10):
+        try:
+            return socket.create_server((host, candidate))
+        except OSError as error:
+            reason = error.strerror or str(error)
+    wanted = f"port {port}" if port is not None else f"ports {PORT} to {PORT + 9}"
+    raise BadInput(f"The explorer cannot listen on {host}, {wanted} ({reason}); give another with --port.")

@@ -1,0 +1,157 @@
+"""What the explorer does when asked: measures a sentence once, keeps the result, puts results together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from whence.errors import BadInput, Unsupported
+from whence.measure import measure
+from whence.measures.registry import MEASURES, given_by, options_of, owners
+from whence.models.encode import encode, limit
+from whence.text import sentence
+from whence.web.answers import TooLarge
+from whence.web.head import prediction
+from whence.web.jobs import Jobs, Progress
+from whence.web.results import Results, key
+
+if TYPE_CHECKING:
+    from whence.models.load import Model
+    from whence.text import Sentence
+    from whence.web.limits import Limits
+
+# measures that take longer than the forward pass by far, so that others may go first
+SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"})
+HEAD = "head"
+WARM = "The first sentence loads what the next ones need."
+
+
+class Ask(BaseModel):
+    """One sentence, or a pair, in one of the models, and what to measure."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str
+    text: Annotated[str, Field(min_length=1)]
+    pair: Annotated[str, Field(min_length=1)] | None = None
+    measures: Annotated[list[str], Field(min_length=1, max_length=64)]
+    truncate: bool = False
+    error: Annotated[float, Field(ge=0.005, le=0.5)] | None = None
+    "Relative error up to which contributions may be estimated."
+    positions: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=8)] | None = None
+    "Where the LM head is looked at, for the measure `head`: masks, or the last token of a decoder, when not given."
+
+
+class Service:
+    """The models, what was measured with them, and what is being measured."""
+
+    def __init__(self, models: Mapping[str, Model], limits: Limits):
+        self.models, self.limits = dict(models), limits
+        self.results = Results(limits.kept)
+        self.jobs = Jobs(limits.waiting, limits.seconds)
+
+    def warm(self) -> None:
+        """Measures a sentence, because the first takes a second longer than all others."""
+        for model in self.models.values():
+            measure(model, WARM, given_by(model.gives, ("attention", "mixing", "norms", "effective")))
+            if HEAD in model.gives:
+                prediction(model, sentence(WARM), [1], False)
+
+    def ask(self, asked: Ask) -> tuple[str, str | None]:
+        """The key of the result, and a ticket while it is not there yet."""
+        model = self._model(asked.model)
+        given = sentence(asked.text if asked.pair is None else (asked.text, asked.pair))
+        names = sorted(set(asked.measures))
+        options = _options(names, asked)
+        self._check_names(model, names)
+        place = key(_identity(model), given.texts, names, asked.truncate, options)
+        if place in self.results:
+            return place, None
+        work = partial(self._measured, place, model, given, names, asked.truncate, options)
+        return place, self.jobs.submit(place, work, cost(names))
+
+    def about(self) -> dict[str, Any]:
+        """What can be asked for, and the limits."""
+        measures = {name: {"about": row.about, "slow": cost([name]) > 0} for name, row in MEASURES.items()}
+        measures[HEAD] = {"about": "What every stage of the LM head says, and the head after every layer.", "slow": False}
+        models = [_described(name, model) for name, model in self.models.items()]
+        return {"models": models, "measures": measures, "tokens": self.limits.tokens, "version": WHENCE}
+
+    def _model(self, name: str) -> Model:
+        if name not in self.models:
+            known = json.dumps(list(self.models), ensure_ascii=False)[1:-1]
+            raise BadInput(f"There is no model {name[:80]!r} here; the explorer was started with {known}.")
+        return self.models[name]
+
+    def _measured(
+        self,
+        place: str,
+        model: Model,
+        given: Sentence,
+        names: list[str],
+        truncate: bool,
+        options: Mapping[str, Any],
+        progress: Progress,
+    ) -> None:
+        progress(0, 0)  # cancelled while it waited?
+        self._check(model, given, truncate)
+        if names == [HEAD]:
+            dataset = prediction(model, given, options["positions"], truncate)
+        else:
+            dataset = measure(model, given, names, truncate=truncate, progress=progress, **options)
+        self.results.put(place, dataset)
+
+    def _check_names(self, model: Model, names: list[str]) -> None:
+        if HEAD in names and len(names) > 1:
+            raise BadInput("The measure 'head' is asked for alone, because its axes are its own.")
+        if HEAD in names and HEAD not in model.gives:
+            raise Unsupported(f"The model {model.id!r} has no LM head that could be read.")
+
+    def _check(self, model: Model, given: Sentence, truncate: bool) -> None:
+        count = len(encode(model.anatomy, model.tokenizer, given, truncate).tokens)
+        if count > self.limits.tokens:
+            raise TooLarge(f"The text has {count:,} tokens and the explorer takes {self.limits.tokens:,}; shorten it.")
+
+
+WHENCE = version("whence")
+
+
+def cost(names: list[str]) -> int:
+    """0 for what a forward pass gives, 1 for the rest."""
+    rows = [owners().get(name, name) for name in names]
+    return int(any(row in SLOW or (row in MEASURES and MEASURES[row].over == "model") for row in rows))
+
+
+def _options(names: list[str], asked: Ask) -> dict[str, Any]:
+    """The error asked for, where a measure knows one; names that are none are refused here."""
+    if names == [HEAD]:
+        return {"positions": asked.positions}
+    unknown = [name for name in names if name not in MEASURES and name not in owners() and name != HEAD]
+    if unknown:
+        raise BadInput(f"There is no measure {unknown[0][:80]!r}; there are: {', '.join(MEASURES)}.")
+    known = options_of([owners().get(name, name) for name in names if name != HEAD], {})
+    return {"error": asked.error} if asked.error is not None and "error" in known else {}
+
+
+def _described(name: str, model: Model) -> dict[str, Any]:
+    anatomy = model.anatomy
+    return {
+        "name": name,
+        "family": anatomy.family,
+        "layers": anatomy.layers,
+        "heads": anatomy.heads,
+        "causal": anatomy.causal,
+        "mask": model.tokenizer.mask_token is not None,
+        "tokens": limit(anatomy, model.tokenizer),
+        "measures": [*given_by(model.gives, MEASURES), *({HEAD} & model.gives)],
+    }
+
+
+def _identity(model: Model) -> list[str]:
+    """What a result depends on besides the text and the measures."""
+    return [model.id, model.revision or "", str(model.model.dtype), WHENCE]

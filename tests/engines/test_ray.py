@@ -1,0 +1,77 @@
+"""Ray: the same folder byte for byte, whatever becomes of the nodes."""
+
+import sys
+
+import pytest
+
+import whence
+from tests import tiny
+from tests.test_run import content
+from whence.engines import ray as engine
+from whence.errors import BadInput, Unsupported
+
+# a worker imports torch, and takes the packages of this process: what pytest adds to the path as well
+MEMORY = 80 * 2**20
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny.model()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head with one processor, and the library that speaks to it; nodes are added by the tests."""
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": MEMORY, "include_dashboard": False},
+    )
+    ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")  # of Ray's own processes and settings
+def test_a_node_is_killed_in_mid_run(model, cluster, tmp_path):
+    asked = {"measures": ["mixing", "attention"], "part_size": 20, "threads": 1}
+    whence.run(model, tiny.texts(800), out=tmp_path / "here", **asked)
+    second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+    killed = []
+
+    def kill(done, total):
+        if done >= 200 and not killed:
+            cluster.remove_node(second, allow_graceful=False)
+            killed.append(done)
+
+    whence.run(model, tiny.texts(800), out=f"file://{tmp_path}/there", engine="ray", progress=kill, **asked)
+    assert killed
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+    # begun by one engine and finished by the other
+    for name in ("tokens/00003.parquet", "parts/00007.json"):
+        (tmp_path / "here" / name).unlink()
+    whence.run(model, tiny.texts(800), out=tmp_path / "here", engine="ray", workers=1, **asked)
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+    # what goes wrong there is heard here in one sentence
+    with pytest.raises(BadInput, match=r"^Sentence 3 of the corpus, counted from 0: The text is 102 tokens long"):
+        whence.run(model, [*tiny.texts(3), "ada " * 100], "mixing", tmp_path / "long", engine="ray", workers=1)
+
+
+def test_without_the_package_it_says_what_to_install(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(Unsupported, match=r"pip install 'whence\[ray\]'"):
+        whence.run(model, ["ada"], "mixing", tmp_path / "run", engine="ray")
+
+
+def test_a_part_that_costs_every_worker_is_given_up():
+    from whence.run.parts import Part
+
+    losses = {}
+    for _ in range(engine.LOSSES - 1):
+        engine._count_loss(losses, Part(3, 9, ()), RuntimeError("died\nat length"))
+    with pytest.raises(BadInput, match=r"5 workers were lost at part 3 \(died\)"):
+        engine._count_loss(losses, Part(3, 9, ()), RuntimeError("died"))

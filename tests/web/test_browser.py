@@ -1,0 +1,347 @@
+"""The explorer as a person meets it: types, clicks, walks with the keys, saves, comes back."""
+
+import csv
+import io
+import json
+import re
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+
+from tests.web.conftest import TINY
+
+VIEWS = ("left", "whence", "flow", "maps", "heads", "perturb", "compare")
+CAT = "The cat sat on the mat."
+
+
+def settled(page):
+    """All stages are there."""
+    page.wait_for_selector(".panel:not([hidden]) h2")
+    page.wait_for_selector(".work[data-busy=false]", state="attached")
+    return page
+
+
+def link(server, **state):
+    return f"{server.address}/#" + "&".join(f"{name}={quote(str(value))}" for name, value in state.items())
+
+
+def state_of(page):
+    page.wait_for_timeout(200)  # the address is written a moment later
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
+
+
+def heading(page):
+    return page.inner_text(".panel:not([hidden]) h2")
+
+
+def test_a_sentence_is_typed_and_every_view_opened(open_page, server):
+    page = settled(open_page(link(server, model=TINY)))
+    page.fill("#text", CAT)
+    page.press("#text", "Enter")
+    page.wait_for_selector(".token:text-is('cat')")
+    settled(page)
+    assert page.locator(".token").all_inner_texts() == ["[CLS]", "the", "cat", "sat", "on", "the", "mat", ".", "[SEP]"]
+    assert page.locator("[role=tab]").count() == len(VIEWS)
+    for view in VIEWS:
+        page.click(f"#tab-{view}")
+        page.wait_for_selector(f"#{view}:not([hidden]) h2")
+        assert heading(page), view
+        assert page.locator(".panel:not([hidden])").count() == 1
+        assert state_of(page)["view"] == view
+    assert state_of(page)["text"] == CAT
+
+
+def test_a_link_restores_everything(open_page, server):
+    asked = {"text": CAT, "model": TINY, "view": "whence", "layer": 2, "token": 3, "source": 4, "map": "attn_n", "theme": "dark"}
+    page = settled(open_page(link(server, **asked)))
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    assert page.locator(".token[aria-pressed=true]").inner_text() == "sat"
+    assert page.locator("#tab-whence").get_attribute("aria-selected") == "true"
+    assert heading(page).startswith("In layer 2, “\u2068sat\u2069” takes")
+    page.click(".token >> nth=5")
+    found = state_of(page)
+    assert found == {name: str(value) for name, value in asked.items()} | {"token": "5", "source": "5", "head": "mean"}
+    again = settled(open_page(page.url))
+    assert heading(again) == heading(page)
+
+
+def test_back_brings_the_last_sentence(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT)))
+    page.fill("#text", "Dogs run.")
+    page.press("#text", "Enter")
+    page.wait_for_selector(".token:text-is('dogs')")
+    page.go_back()
+    page.wait_for_selector(".token:text-is('cat')")
+    assert page.input_value("#text") == CAT
+
+
+def test_a_click_on_a_cell_selects_it(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT, view="left")))
+    box = page.locator("#left .grid").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 40)
+    assert page.locator(".tip").inner_text()
+    page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + 40)
+    assert state_of(page)["layer"] == "3"
+    chosen = page.locator(".token[aria-pressed=true]").inner_text()
+    assert f"“\u2068{chosen}\u2069”" in heading(page)
+
+
+def test_heads_open_in_maps(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT, view="heads")))
+    box = page.locator("#heads canvas").bounding_box()
+    page.mouse.click(box["x"] + 34 + 10, box["y"] + 18 + 10)
+    found = state_of(page)
+    assert (found["view"], found["layer"], found["head"]) == ("maps", "3", "0")
+    assert heading(page).startswith("In head 0 of layer 3")
+
+
+def test_the_difference_of_two_maps(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT, view="maps", maps="attnres_n", minus="attn_w", layer=1)))
+    assert page.locator("#maps h3:visible").all_inner_texts() == ["norms: attention + residual", "weights: attention", "difference"]
+    header, rows = table_of(page, "maps")
+    by = {name: [float(row[-1]) for row in rows if row[0] == name] for name in ("attnres_n", "attn_w", "difference")}
+    assert header[0] == "map" and len(by["difference"]) == 81
+    assert by["difference"] == pytest.approx([a - b for a, b in zip(by["attnres_n"], by["attn_w"], strict=True)], abs=1e-5)
+    for name in ("attnres_n", "attn_w"):
+        assert sum(by[name][:9]) == pytest.approx(1, abs=1e-4)
+
+
+def test_the_flow_follows_its_threshold(open_page, server, models):
+    page = settled(open_page(link(server, model=TINY, text=CAT, view="flow", flow="attn_w", least=0)))
+    _, rows = table_of(page, "flow")
+    into = [row for row in rows if row[4] == "3"]
+    assert {row[6] for row in into} == {"sat"} or len({row[5] for row in into}) == 1  # only the chosen token's
+    assert sum(float(row[8]) for row in into) == pytest.approx(1, abs=1e-3)
+    below = [row for row in rows if row[4] == "1"]
+    assert sum(float(row[8]) for row in below) == pytest.approx(1, abs=0.1)  # what reaches the input is all of it
+    slider = page.locator("#flow input[type=range]")
+    slider.focus()
+    for _ in range(45):
+        page.keyboard.press("ArrowRight")
+    _, fewer = table_of(page, "flow")
+    least = float(state_of(page)["least"])
+    assert least == pytest.approx(0.2, abs=0.03) and 0 <= len(fewer) < len(rows)
+    assert all(float(row[8]) >= least for row in fewer)
+
+
+def test_the_sentence_is_perturbed(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT, view="perturb", token=2)))
+    page.click("button:has-text('Mask “cat”')")
+    page.wait_for_selector("#perturb h3:has-text('difference')")
+    settled(page)
+    assert "“\u2068cat\u2069” is now “\u2068[MASK]\u2069”" in page.inner_text("#perturb .subtitle")
+    assert state_of(page)["edited"] == "The [MASK] sat on the mat."
+    _, rows = table_of(page, "perturb")
+    assert [row[3] for row in rows[:4]] == ["[CLS]", "the", "[MASK]", "sat"]
+    assert any(abs(float(row[6])) > 1e-6 for row in rows)
+    for row in rows:
+        assert float(row[5]) - float(row[4]) == pytest.approx(float(row[6]), abs=1e-5)
+    page.fill("#perturb textarea", "A cat sat here on the mat.")
+    page.click("text=Measure the change")
+    page.wait_for_selector("#perturb .subtitle:has-text('1 added')")
+
+
+def test_two_models_are_compared(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT, view="compare", field="mixing attn_w")))
+    assert page.locator("#compare h3").count() == 3
+    page.select_option("#compare select >> nth=0", "whence/builtin")
+    page.wait_for_selector("#compare h3:has-text('whence/builtin')")
+    settled(page)
+    assert "3 against 6" in page.inner_text("#compare .subtitle")
+    assert state_of(page)["other"] == "whence/builtin"
+
+
+def test_a_pair_and_more_measures(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT)))
+    page.click("text=Second sentence")
+    page.fill("#pair", "It slept.")
+    page.press("#pair", "Enter")
+    page.wait_for_selector(".token:text-is('slept')")
+    settled(page)
+    assert page.locator(".token.special").all_inner_texts() == ["[CLS]", "[SEP]", "[SEP]"]
+    page.click("text=More measures")
+    page.check("input[value=value_zeroing]")
+    page.click("#tab-whence")
+    page.wait_for_selector("#whence option[value=value_zeroing]", state="attached")
+    assert state_of(page)["measures"] == "value_zeroing"
+
+
+def test_only_the_keyboard(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT)))
+    reached = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        active = page.evaluate_handle("document.activeElement").as_element()
+        if active is None or active.evaluate("e => e === document.body"):
+            break
+        name = active.evaluate("e => e.id || e.getAttribute('role') || e.className || e.tagName")
+        reached.add(name)
+        visible = active.evaluate("e => e.matches(':focus-visible')")
+        assert visible, name
+    assert {"text", "go", "tab-left", "application"} <= reached
+    page.focus("#tab-left")
+    for view in VIEWS[1:]:
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(f"#{view}:not([hidden])")
+        assert page.evaluate("() => document.activeElement.id") == f"tab-{view}"
+    page.keyboard.press("Home")
+    page.focus("#left .grid")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowLeft")
+    found = state_of(page)
+    assert found["layer"] == "2"
+    page.click("#tab-flow")
+    page.focus("#flow .grid")
+    page.keyboard.press("ArrowUp")
+    assert state_of(page)["layer"] == "3"
+    page.click("#tab-heads")
+    page.focus("#heads .grid")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert state_of(page)["view"] == "maps" and state_of(page)["head"] == "1"
+
+
+def test_everything_that_can_be_used_has_a_name(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT)))
+    for view in VIEWS:
+        page.click(f"#tab-{view}")
+        nameless = page.evaluate(
+            """() => [...document.querySelectorAll('button, select, input, textarea, [tabindex="0"], [role=tabpanel], progress')]
+              .filter((e) => e.checkVisibility())
+              .filter((e) => !(e.ariaLabel || e.textContent.trim() || e.labels?.length || e.getAttribute('aria-labelledby')))
+              .map((e) => e.outerHTML.slice(0, 80))"""
+        )
+        assert nameless == [], view
+    assert page.locator("h1").count() == 1 and page.locator("main").count() == 1
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark(open_page, server, scheme):
+    page = settled(open_page(link(server, model=TINY, text=CAT), color_scheme=scheme))
+    paper = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert sum(map(int, re.findall(r"\d+", paper))) > 700 if scheme == "light" else sum(map(int, re.findall(r"\d+", paper))) < 120
+    page.click(".theme")
+    page.wait_for_selector(f"html[data-theme={'dark' if scheme == 'light' else 'light'}]")
+
+
+def test_phone_width(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT), viewport={"width": 360, "height": 740}))
+    for view in VIEWS:
+        page.click(f"#tab-{view}")
+        page.wait_for_selector(f"#{view}:not([hidden])")
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 360, view
+
+
+HOSTILE = "</script><script>alert(1)</script> <img src=x onerror=alert(2)> שלום \u202eevil\u202c zero\u200bwidth 'a\"b` ${x} & &lt;"
+
+
+def test_hostile_text_stays_text(open_page, server, tmp_path):
+    page = open_page(link(server, model=TINY, text=CAT))
+    page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+    settled(page)
+    page.fill("#text", HOSTILE)
+    page.press("#text", "Enter")
+    page.wait_for_selector(".token:text-is('script')")
+    settled(page)
+    for view in VIEWS:
+        page.click(f"#tab-{view}")
+    assert page.locator("main script, main img, main iframe").count() == 0
+    assert state_of(page)["text"] == HOSTILE
+    saved = save(page, "HTML", tmp_path)
+    copy = open_page(saved.as_uri())
+    copy.wait_for_selector(".panel:not([hidden]) h2")
+    assert copy.locator("main script, main img, main iframe").count() == 0
+    assert copy.locator(".token").all_inner_texts() == page.locator(".token").all_inner_texts()
+
+
+def test_refusals_are_shown_and_the_picture_stays(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT), expect_errors=True))  # the browser logs the 422
+    page.fill("#text", "word " * 600)
+    page.press("#text", "Enter")
+    page.wait_for_selector(".alarm:has-text('at most 512')")
+    assert page.locator(".token:text-is('cat')").count() == 1
+    page.fill("#text", "   ")
+    page.press("#text", "Enter")
+    page.wait_for_selector(".alarm:has-text('empty')")
+    page.fill("#text", CAT)
+    page.press("#text", "Enter")
+    settled(page)
+    assert page.inner_text(".alarm") == ""
+
+
+def test_a_long_job_is_cancelled(open_page, server):
+    page = open_page(f"{server.address}/#text={quote(' '.join([CAT] * 8))}&measures=contribution", expect_errors=True)
+    page.wait_for_selector(".work:has-text('contribution')")
+    page.click("text=Cancel")
+    page.wait_for_selector(".work:has-text('Cancelled')")
+    page.wait_for_timeout(300)
+    assert not server.service.jobs._queue
+    assert page.locator("#left .grid").count() >= 1  # what was there stays
+
+
+# Leaving
+
+
+def save(page, how, folder):
+    with page.expect_download() as waiting:
+        page.click(f".ways button:has-text('{how}')")
+    path = folder / waiting.value.suggested_filename
+    waiting.value.save_as(path)
+    return path
+
+
+def table_of(page, view):
+    """The CSV of a view."""
+    with page.expect_download() as waiting:
+        page.click(f"#{view} .leave button:has-text('CSV')")
+    rows = list(csv.reader(io.StringIO(waiting.value.path().read_text(encoding="utf-8"))))
+    return rows[0], rows[1:]
+
+
+def test_the_saved_page_opens_from_disk_and_behaves_the_same(open_page, server, tmp_path):
+    asked = {"text": CAT, "model": TINY, "edited": "The dog sat on the mat.", "other": "whence/builtin", "view": "maps", "layer": 2, "token": 3}
+    live = settled(open_page(link(server, **asked)))
+    live.click("#tab-compare")
+    live.wait_for_selector("#compare h3:has-text('whence/builtin')")
+    settled(live)
+    live.click("#tab-maps")
+    copy = open_page(save(live, "HTML", tmp_path).as_uri())
+    copy.wait_for_selector("#maps:not([hidden]) h2")  # it opens where it was left
+    assert copy.locator("#text").count() == 0
+    for view in VIEWS:
+        for page in (live, copy):
+            page.click(f"#tab-{view}")
+            page.wait_for_selector(f"#{view}:not([hidden]) h2")
+        assert heading(copy) == heading(live), view
+        assert table_of(copy, view) == table_of(live, view), view
+    for page in (live, copy):
+        page.click("#tab-whence")
+        page.focus("#whence .grid")
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("ArrowRight")
+    assert heading(copy) == heading(live) and "layer 3" in heading(copy)
+    assert state_of(copy)["token"] == "3" and state_of(copy)["view"] == "whence"
+
+
+def test_svg_and_png(open_page, server, tmp_path):
+    page = settled(open_page(link(server, model=TINY, text=CAT)))
+    for view in ("left", "flow", "maps"):
+        page.click(f"#tab-{view}")
+        with page.expect_download() as waiting:
+            page.click(f"#{view} .leave button:has-text('SVG')")
+        text = waiting.value.path().read_text(encoding="utf-8")
+        assert text.startswith("<svg") and "cat" in text and "<script" not in text
+        assert "<path" in text if view == "flow" else "<rect" in text
+    with page.expect_download() as waiting:
+        page.click("#maps .leave button:has-text('PNG')")
+    assert waiting.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_netcdf_leaves_too(open_page, server, tmp_path):
+    import xarray
+
+    page = settled(open_page(link(server, model=TINY, text=CAT)))
+    with xarray.open_dataset(save(page, "netCDF", tmp_path), engine="netcdf4") as found:
+        assert {"attention", "mixing", "attn_n", "contribution"} <= set(found.data_vars)
+        assert json.loads(found.attrs["parameters"])["error"] == 0.05
