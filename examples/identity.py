@@ -8,8 +8,6 @@ import itertools
 import sys
 from pathlib import Path
 
-import altair
-
 import whence
 from whence.plot.identity import grid, neighbours, rates
 
@@ -17,7 +15,7 @@ page, corpus, count = [*sys.argv[1:], *("identity.html", "", "")[len(sys.argv) -
 words = (["old", "young", "other"], ["man", "dog", "queen", "child"], ["saw", "fed", "lost"], ["bird", "letter"])
 made_up = [f"The {' '.join(chosen[:3])} the {chosen[3]} near the river." for chosen in itertools.product(*words)]
 sentences = whence.read(corpus, limit=int(count) if count else None) if corpus else made_up
-settings = {"folds": 10 if corpus else 2, "cache": Path(page).parent / "states"}
+settings = {"folds": 10 if corpus else 1, "cache": Path(page).parent / "states"}
 
 model = whence.load()
 experiments = [
@@ -26,13 +24,16 @@ experiments = [
 ]
 print(f"Tokens recognised in the last layer; guessing finds {float(experiments[0].chance.mean()):.1%}")
 for found in experiments:
-    print(f"  {found.probe:<6} {found.loss:<6} {float(found.rate.isel(layer=-1).mean()):.1%}")
+    print(f"  {found.attrs['probe']:<6} {found.attrs['loss']:<6} {float(found.rate.isel(layer=-1).mean()):.1%}")
 
 across = whence.identify(model, sentences, test_layers=range(1, 7), **settings)
 print("\nTrained on (rows), tested on (columns)")
 print(across.transfer.mean("fold").to_pandas().round(2).to_string())
 
 beside = [whence.identify(model, sentences, offset=offset, **settings) for offset in (-2, -1, 1, 2)]
-charts = (rates(experiments), grid(across), neighbours([experiments[0], *beside]))
-altair.vconcat(*charts).save(page)
-print(f"\nThe charts: {page}")
+charts = {"": rates(experiments), "_grid": grid(across), "_neighbours": neighbours([experiments[0], *beside])}
+print()
+for name, chart in charts.items():
+    path = Path(page).with_stem(Path(page).stem + name)
+    chart.save(path)
+    print(f"A chart: {path}")

@@ -263,7 +263,7 @@ def test_wrong_addresses_and_methods(client):
     assert client.get("/nothing").status_code == 404
     answer = client.put("/api/measure")
     assert answer.status_code == 405 and "PUT" in sentence_of(answer) and answer.headers["Allow"] == "POST"
-    for path in ("/api/results/zz", "/api/results/" + "0" * 32, "/api/jobs/none/events", "/api/netcdf/" + "0" * 32):
+    for path in ("/api/results/zz", "/api/results/" + "0" * 32, "/api/jobs/none/events", "/api/jobs/" + "x" * 16 + "/events", "/api/netcdf/" + "0" * 32):
         assert client.get(path).status_code in (410, 422)
 
 

@@ -53,8 +53,9 @@ def study(
     model = source.load()
     beside = None if other is None else replace(source, model=other).load()
     with _progress() as report:
-        options = {"quick": quick, "other": beside, "text": text, "frequency": frequency}
-        page = studied(name, model, data, out, **options, progress=report)
+        page = studied(
+            name, model, data, out, quick=quick, other=beside, text=text, frequency=frequency, progress=report
+        )
     _summary(page)
 
 

@@ -17,7 +17,7 @@ ABOUT = {
     "type_rate": ("share", "test tokens whose nearest vector was one of the same vocabulary entry"),
     "train_rate": ("share", "the rate on the training sentences"),
     "validation_rate": ("share", "the rate on the validation sentences"),
-    "loss": ("loss", "mean loss on the test sentences"),
+    "test_loss": ("loss", "mean loss on the test sentences"),
     "chance": ("share", "the rate of guessing among the tokens of the sentence"),
     "transfer": ("share", "test rate of a probe trained on one layer at another"),
     "penalty": ("", "ridge penalty chosen on validation"),
@@ -44,7 +44,7 @@ def labelled(
         "type_rate": by_layer(result.test.type_rate for result in results),
         "train_rate": by_layer(result.train_rate for result in results),
         "validation_rate": by_layer(result.validation_rate for result in results),
-        "loss": by_layer(result.test.loss for result in results),
+        "test_loss": by_layer(result.test.loss for result in results),
         "chance": ("fold", [chance(settings.task(states, layers[0]), fold.test) for fold in folds]),
     }
     for note in results[0].notes:

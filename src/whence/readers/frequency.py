@@ -88,7 +88,7 @@ def _refuse(path: str, line: Line, expected: str) -> None:
     raise BadInput(f"{path}, line {line.number}: {found} Expected: {expected}.")
 
 
-def _ranked(counts: Mapping[str, float]) -> dict[str, int]:
+def _ranked(counts: Mapping[str, int | float]) -> dict[str, int]:
     found: dict[str, int] = {}
     rank, before = 0, None
     for place, (word, count) in enumerate(sorted(counts.items(), key=lambda item: -item[1]), 1):

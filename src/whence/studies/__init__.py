@@ -44,7 +44,8 @@ def study(
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     context = Context(model, corpora, folder, quick, other, text, frequency, progress)
-    return write(asked, context, [_answered(section, context) for section in asked.sections])
+    answers = [_answered(section, context) for section in asked.sections]
+    return write(asked, context.provenance(name), folder, answers)
 
 
 def find(name: str) -> Study:

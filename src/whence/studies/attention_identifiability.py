@@ -137,7 +137,8 @@ def token_types(context: Context) -> Iterator[Item]:
 def _peak(means: pandas.DataFrame) -> str:
     raw = means[means["kind"] == "raw"].sort_values("mean").iloc[-1]
     same = means[(means["kind"] == "effective") & (means["layer"] == raw.layer) & (means["source"] == raw.source)]
-    return f"{raw.source} draws {raw['mean']:.0%} of the attention in layer {raw.layer}, {same['mean'].iloc[0]:.0%} effectively"
+    reached = same["mean"].iloc[0]
+    return f"{raw.source} draws {raw['mean']:.0%} of the attention in layer {raw.layer}, {reached:.0%} effectively"
 
 
 def _separator(means: pandas.DataFrame, sep: str) -> Iterator[Item]:
@@ -224,8 +225,8 @@ STUDY = Study(
     name="attention-identifiability",
     title="Which part of the attention matters at all",
     asks=(
-        "Beyond as many tokens as a head is wide, different attention gives the same output. How much of what is usually "
-        "looked at has no effect?"
+        "Beyond as many tokens as a head is wide, different attention gives the same output. How much of what is"
+        " usually looked at has no effect?"
     ),
     paper=(
         "Brunner, Liu, Pascual, Richter, Ciaramita & Wattenhofer (2020). On identifiability in transformers. ICLR."

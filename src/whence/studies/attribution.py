@@ -61,7 +61,7 @@ def _own(context: Context, place: int, first: str, second: str) -> Iterator[Item
             boxes,
             "layer",
             "middle",
-            f"A token keeps {boxes.middle.iloc[0]:.0%} of itself after layer 1 and {boxes.middle.iloc[-1]:.0%} at the end",
+            f"A token keeps {boxes.middle.iloc[0]:.0%} of itself after layer 1, {boxes.middle.iloc[-1]:.0%} at the end",
             f"median, middle half and 5–95 % of {boxes.n.iloc[0]:,.0f} tokens; {context.model.id} · {name}",
             published="published",
             y_title="contribution of the token itself",
@@ -98,8 +98,8 @@ def _beside(context: Context, medians: pandas.Series, rest: pandas.Series) -> Be
         for layer in layers
     ]
     differs = (
-        f"Ours: {context.model.id} with {context.model.anatomy.layers} layers, {context.about}. Theirs: {BASE}, 12 layers,"
-        " MRPC dev. A layer of a shallower model stands for more of the way."
+        f"Ours: {context.about}, {context.model.anatomy.layers} layers. Theirs: {BASE}, 12 layers, MRPC dev. A layer of"
+        " a shallower model stands for more of the way."
     )
     return Beside("own_published", "the published figures 3a and 3b", pandas.DataFrame(rows), differs)
 
@@ -143,7 +143,7 @@ def _neighbours(run: Run) -> tuple[pandas.DataFrame, pandas.DataFrame]:
 
 
 def _totals(run: Run) -> pandas.DataFrame:
-    """Total contribution by relative position, as shares of all that does not come from the token itself and its own."""
+    """Total contribution by relative position, as shares of all contributions."""
     counts: dict[int, np.ndarray] = {}
     for _, values in _maps(run):
         reach = values.shape[-1] - 1
@@ -237,10 +237,7 @@ def special_token(context: Context) -> Iterator[Item]:
 
 def tracked(context: Context) -> Iterator[Item]:
     given = context.text
-    if given is None:
-        found = next(iter(_run(context).maps.values()))
-    else:
-        found = context.measure(given, ["contribution"])
+    found = next(iter(_run(context).maps.values())) if given is None else context.measure(given, ["contribution"])
     tokens = [str(token) for token in found["source_token"].values]
     values = found["contribution"]
     special = found["source_is_special"].values
@@ -323,8 +320,8 @@ STUDY = Study(
     name="attribution",
     title="What is left of a token, and whence the rest came",
     asks=(
-        "Every hidden state is a mixture of all input tokens. How large is the part of the token itself, layer by layer,"
-        " and from how far away does the context come?"
+        "Every hidden state is a mixture of all input tokens. How large is the part of the token itself, layer by"
+        " layer, and from how far away does the context come?"
     ),
     paper=(
         "Brunner, Liu, Pascual, Richter, Ciaramita & Wattenhofer (2020). On identifiability in transformers. ICLR."

@@ -9,7 +9,7 @@ from typing import Any
 import pandas
 import xarray
 
-from whence.measure import measure
+from whence.measure import measure, provenance
 from whence.models.load import Model
 from whence.readers import Corpus
 from whence.results import Run
@@ -43,6 +43,15 @@ class Context:
     def about(self) -> str:
         """For subtitles."""
         return f"{self.model.id} · {called(self.corpus)}"
+
+    def provenance(self, name: str) -> dict[str, Any]:
+        """Of what model and data a report is."""
+        return provenance(self.model, [name], {"quick": self.quick}) | {
+            "data": self.data,
+            "other": "" if self.other is None else self.other.id,
+            "quick": self.quick,
+            "layers": self.model.anatomy.layers,
+        }
 
     @property
     def data(self) -> str:

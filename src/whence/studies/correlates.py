@@ -11,7 +11,7 @@ from whence.results import Run
 from whence.stats import contrasts, correlations, regressions
 from whence.studies.context import Context
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
-from whence.studies.prepare import at_most
+from whence.studies.prepare import of_length
 from whence.studies.published import published
 
 # the paper's three measures, and how it calls them
@@ -25,7 +25,7 @@ ERROR = 0.1  # of the sketched contributions
 
 def _run(context: Context) -> Run:
     """Every word with every other: neighbours as far as a sentence reaches."""
-    sentences = context.sentences(context.amount(40, 500), None, at_most(40, least=3))
+    sentences = context.sentences(context.amount(40, 500), None, of_length(3, 40))
     measures = given_by(context.model.gives, MEASURES)
     return context.run("pairs", measures, sentences, neighbours=10_000, error=ERROR)
 
@@ -48,7 +48,7 @@ def coreference(context: Context) -> Iterator[Item]:
     pairs = _noun_to_pronoun(run)
     counts = pairs[pairs["layer"] == pairs["layer"].min()]["coreferent"].value_counts().to_dict()
     if min(counts.get(True, 0), counts.get(False, 0)) < LEAST:
-        why = f"the sample has {counts.get(True, 0)} coreferent and {counts.get(False, 0)} other pairs of noun and pronoun"
+        why = f"the sample has {counts.get(True, 0)} coreferent and {counts.get(False, 0)} other pairs"
         yield Left("the contrast of coreferent and other pairs", why)
         return
     names = [name for name in PRINTED if name in run.pairs]
@@ -172,7 +172,7 @@ def part_of_speech_pairs(context: Context) -> Iterator[Item]:
             table,
             "source_upos",
             "target_upos",
-            f"Strongest by {top['measure']}: from {top['source_upos']} to {top['target_upos']}, {top['flow']:.1f} times the mean",
+            f"{top['measure']} from {top['source_upos']} to {top['target_upos']} is {top['flow']:.1f} times the mean",
             f"mean over layers and pairs, relative to the measure's mean; {context.about}",
             value="flow",
             by="measure",
@@ -228,8 +228,8 @@ STUDY = Study(
     name="correlates",
     title="What gradients and attention have to do with language",
     asks=(
-        "If a pronoun refers to a noun, does more flow between them? Do words with meaning give more than function words?"
-        " And do the ways to measure flow agree?"
+        "If a pronoun refers to a noun, does more flow between them? Do words with meaning give more than function"
+        " words? And do the ways to measure flow agree?"
     ),
     paper="Westera (2019). Some linguistic correlates of gradients and attention weights in BERT. BlackboxNLP.",
     data="a treebank with coreference such as --data en_gum-ud-dev.conllu",

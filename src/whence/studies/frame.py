@@ -1,4 +1,4 @@
-"""What a study is: questions in sections, and what a section may answer with: a picture, a verdict, a reason why not."""
+"""What a study is: questions in sections; and what may answer them: a picture, a verdict, a reason why not."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field

@@ -66,7 +66,10 @@ def means(context: Context) -> Iterator[Item]:
         {"model": name, "data": "Wikipedia (published)"} | {m: values[PRINTED[m]]["mean"] for m in METHODS}
         for name, values in theirs.items()
     ]
-    differs = f"Ours: {called(context.corpus)}, {int(table['size'].iloc[0]):,} tokens × layers, {MASKED:.0%} of words masked. Theirs: 992 sequences of up to 128 tokens, 12 % of tokens masked."
+    differs = (
+        f"Ours: {called(context.corpus)}, {int(table['size'].iloc[0]):,} tokens × layers, {MASKED:.0%} of words masked."
+        " Theirs: 992 sequences of up to 128 tokens, 12 % of tokens masked."
+    )
     yield Beside("mixing_models", "the published mean mixing ratios, in per cent", pandas.DataFrame(rows), differs)
     ordered = all(table["mean"].iloc[at] > table["mean"].iloc[at + 1] for at in (0, 2, 3))
     shown = ", ".join(f"{PRINTED[name]} {value:.1%}" for name, value in table["mean"].items())
@@ -152,7 +155,7 @@ def frequency(context: Context) -> Iterator[Item]:
         "mixing_frequency_spearman",
         "the published Spearman correlations with frequency rank",
         pandas.DataFrame(rows),
-        f"Ours: ranks from {source}, {len(main):,} vocabulary items. Theirs: frequencies in BERT's training data, Wikipedia.",
+        f"Ours: ranks from {source}, {len(main):,} vocabulary items. Theirs: from BERT's training data, Wikipedia.",
     )
     yield Claim(
         "Frequent words are mixed more than rare ones.",
@@ -186,7 +189,7 @@ def depth(context: Context) -> Iterator[Item]:
             table,
             "layer",
             "mixing",
-            f"From layer 1 to {int(main.layer.max())} the block's mixing goes from {main.mixing.iloc[0]:.0%} to {main.mixing.iloc[-1]:.0%}",
+            f"From the first to the last layer it goes from {main.mixing.iloc[0]:.0%} to {main.mixing.iloc[-1]:.0%}",
             f"mean over tokens; {context.about}",
             color="method",
             order=METHODS,
@@ -215,7 +218,7 @@ def expansion(context: Context) -> Iterator[Item]:
             found,
             "layer",
             "expansion",
-            f"Attention's linear map scales a random vector by {found.expansion.min():.2f} to {found.expansion.max():.2f}",
+            f"Attention's map makes vectors {found.expansion.min():.2f} to {found.expansion.max():.2f} times as long",
             f"from the weights alone; {context.model.id}",
             published="published",
             share=False,
@@ -263,10 +266,13 @@ STUDY = Study(
     name="mixing",
     title="How much a block mixes, and how much it preserves",
     asks=(
-        "Attention says that almost everything a token receives comes from other tokens. Counted with the residual and the "
-        "normalisation around it, how much is really mixed?"
+        "Attention says that almost everything a token receives comes from other tokens. Counted with the residual and"
+        " the normalisation around it, how much is really mixed?"
     ),
-    paper="Kobayashi, Kuribayashi, Yokoi & Inui (2021). Incorporating residual and normalization layers into analysis of masked language models. EMNLP.",
+    paper=(
+        "Kobayashi, Kuribayashi, Yokoi & Inui (2021). Incorporating residual and normalization layers into analysis of"
+        " masked language models. EMNLP."
+    ),
     data="running text such as --data text:wikipedia.txt, or several corpora",
     sections=(
         Section(

@@ -43,12 +43,12 @@ def _head(study: Study, about: Mapping[str, Any], answers: Sequence[Answered]) -
     if counts[None]:
         verdict += f", {counts[None]} could not be decided"
     rows = "".join(f"<li>{_claim(claim)}</li>" for claim in claims)
-    sample = "a quick sample" if about["quick"] else "the full sample"
+    short = f'<h2>In short</h2><p>{verdict}.</p><ul class="claims">{rows}</ul>' if claims else ""
+    sample = f" · {'a quick sample' if about['quick'] else 'the full sample'}" if "quick" in about else ""
     return (
-        f'<p class="eyebrow">whence study · {_safe(study.name)}</p><h1>{_safe(study.title)}</h1>'
+        f'<p class="eyebrow">whence · {_safe(study.name)}</p><h1>{_safe(study.title)}</h1>'
         f'<p class="lead">{_safe(study.asks)}</p>'
-        f'<p class="muted">{_safe(about["model"])} · {_safe(about["data"])} · {sample}</p>'
-        f'<h2>In short</h2><p>{verdict}.</p><ul class="claims">{rows}</ul>'
+        f'<p class="muted">{_safe(about["model"])} · {_safe(about["data"])}{sample}</p>{short}'
     )
 
 
@@ -68,8 +68,14 @@ def _shown(item: Shown, pictures: Pictures) -> str:
         f'<img src="{sources["light"]}" alt="{alternative}"></picture>'
     )
     note = f" {_safe(item.note)}" if item.note else ""
-    links = f'<a href="tables/{item.name}.csv">CSV</a> · <a href="charts/{item.name}.svg">SVG</a> · <a href="charts/{item.name}.html">interactive</a>'
-    caption = f'<figcaption>Beside {_safe(item.answers)}.{note} <span class="files">{links}</span></figcaption>'
+    files = {
+        "CSV": f"tables/{item.name}.csv",
+        "SVG": f"charts/{item.name}.svg",
+        "interactive": f"charts/{item.name}.html",
+    }
+    links = " · ".join(f'<a href="{file}">{name}</a>' for name, file in files.items())
+    beside = f"Beside {_safe(item.answers)}." if item.answers else ""
+    caption = f'<figcaption>{beside}{note} <span class="files">{links}</span></figcaption>'
     return f'<figure id="{item.name}">{picture}{caption}{_details(item.written)}</figure>'
 
 
@@ -80,14 +86,14 @@ def _details(table: pandas.DataFrame) -> str:
 
 def _claim(item: Claim) -> str:
     kind, words = _VERDICTS[item.confirmed]
-    return f'<span class="verdict {kind}">{words}</span> {_safe(item.says)} <span class="muted">{_safe(item.statistic)}</span>'
+    statistic = f'<span class="muted">{_safe(item.statistic)}</span>'
+    return f'<span class="verdict {kind}">{words}</span> {_safe(item.says)} {statistic}'
 
 
 def _beside(item: Beside, pictures: Pictures) -> str:
-    return (
-        f'<figure id="{item.name}"><figcaption>Ours and {_safe(item.answers)}. <span class="muted">{_safe(item.differs)}</span>'
-        f' <span class="files"><a href="tables/{item.name}.csv">CSV</a></span></figcaption>{_table(item.table)}</figure>'
-    )
+    link = f'<span class="files"><a href="tables/{item.name}.csv">CSV</a></span>'
+    caption = f"<figcaption>Ours and {_safe(item.answers)}. {_safe(item.differs)} {link}</figcaption>"
+    return f'<figure id="{item.name}">{caption}{_table(item.table)}</figure>'
 
 
 def _left(item: Left, pictures: Pictures) -> str:
@@ -117,10 +123,8 @@ def _foot(study: Study, about: Mapping[str, Any]) -> str:
     facts = "".join(
         f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in about.items() if value != ""
     )
-    return (
-        f"<footer><h2>Conditions</h2><p>The paper: {_safe(study.paper)}</p>"
-        f'<div class="wide"><table>{facts}</table></div></footer>'
-    )
+    paper = f"<p>The paper: {_safe(study.paper)}</p>" if study.paper else ""
+    return f'<footer><h2>Conditions</h2>{paper}<div class="wide"><table>{facts}</table></div></footer>'
 
 
 def _style() -> str:

@@ -67,10 +67,18 @@ def at_most(count: int, least: int = 1) -> Prepare:
             return given
         end = spans[count - 1][1]
         kept = tuple(word for word in given.words if word.end <= end)
+        kept = tuple(
+            replace(word, head=None if word.head is None or word.head >= len(kept) else word.head) for word in kept
+        )
         mentions = tuple(mention for mention in given.mentions if max(mention.words) < len(kept))
         return replace(given, text=given.text[:end], words=kept, mentions=mentions)
 
     return cut
+
+
+def of_length(least: int, most: int) -> Prepare:
+    """Only texts of so many words, whole."""
+    return lambda given: given if least <= len(words(given.text)) <= most else None
 
 
 def masked(share: float, count: int, least: int = 1) -> Prepare:

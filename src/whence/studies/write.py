@@ -7,27 +7,24 @@ from typing import Any
 
 import pandas
 
-from whence.measure import provenance
 from whence.plot.drawing import draw
-from whence.studies.context import Context
 from whence.studies.frame import Answered, Beside, Claim, Left, Shown, Study
 from whence.studies.page import page
 
 
-def write(study: Study, context: Context, answers: Sequence[Answered]) -> Path:
-    """The path of the report; everything else lies beside it."""
+def write(study: Study, about: dict[str, Any], out: Path, answers: Sequence[Answered]) -> Path:
+    """The path of the report; everything else lies beside it. `about` says of what model and data it is."""
     for folder in ("tables", "charts"):
-        (context.out / folder).mkdir(exist_ok=True)
+        (out / folder).mkdir(parents=True, exist_ok=True)
     pictures = {}
     for item in (item for answer in answers for item in answer.items):
         if isinstance(item, Shown):
-            _table(context.out / "tables" / item.name, item.written)
-            pictures[item.name] = _charts(context.out / "charts" / item.name, item)
+            _table(out / "tables" / item.name, item.written)
+            pictures[item.name] = _charts(out / "charts" / item.name, item)
         elif isinstance(item, Beside):
-            _table(context.out / "tables" / item.name, item.table)
-    about = _about(study, context)
-    (context.out / "findings.json").write_text(json.dumps(_findings(about, answers), indent=1), encoding="utf-8")
-    report = context.out / "report.html"
+            _table(out / "tables" / item.name, item.table)
+    (out / "findings.json").write_text(json.dumps(_findings(about, answers), indent=1), encoding="utf-8")
+    report = out / "report.html"
     report.write_text(page(study, about, answers, pictures), encoding="utf-8")
     return report
 
@@ -47,15 +44,6 @@ def _charts(stem: Path, shown: Shown) -> dict[str, str]:
     html = vl_convert.vegalite_to_html(json.dumps(specs["light"]), bundle=True)
     stem.with_suffix(".html").write_text(html, encoding="utf-8")
     return drawn
-
-
-def _about(study: Study, context: Context) -> dict[str, Any]:
-    return provenance(context.model, [study.name], {"quick": context.quick}) | {
-        "data": context.data,
-        "other": "" if context.other is None else context.other.id,
-        "quick": context.quick,
-        "layers": context.model.anatomy.layers,
-    }
 
 
 def _findings(about: dict[str, Any], answers: Sequence[Answered]) -> dict[str, Any]:

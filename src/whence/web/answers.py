@@ -46,8 +46,9 @@ UNREADABLE = "The request cannot be read; it has to be a JSON object in UTF-8."
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Rows for the OpenAPI description; what the guard answers can happen everywhere."""
+    content = {"application/json": {"schema": Refusal.model_json_schema()}}
     return {
-        status: {"model": Refusal, "description": HTTPStatus(status).phrase}
+        status: {"content": content, "description": HTTPStatus(status).phrase}
         for status in sorted({400, 403, 413, 422, *statuses})
     }
 

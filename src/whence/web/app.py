@@ -30,6 +30,7 @@ QUIET = 150  # ticks without news after which the connection is shown to be aliv
 BINARY = "application/octet-stream"
 NETCDF = "application/x-netcdf"
 Keys = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(,[0-9a-f]{32}){0,31}$")]
+Ticket = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{16}$")]
 router = APIRouter()
 
 
@@ -139,14 +140,14 @@ async def measure(asked: Ask, service: Here) -> Response:
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}, **answers.documented(410)},
 )
-async def events(ticket: str, service: Here) -> StreamingResponse:
+async def events(ticket: Ticket, service: Here) -> StreamingResponse:
     """Server-sent events: waiting, progress, and then one of done, failed, cancelled."""
     job = service.jobs.of(ticket)
     return StreamingResponse(_events(service, job), media_type="text/event-stream")
 
 
 @router.delete("/api/jobs/{ticket}", status_code=204, responses=answers.documented(410))
-async def cancel(ticket: str, service: Here) -> Response:
+async def cancel(ticket: Ticket, service: Here) -> Response:
     """Gives the ticket up; the job ends unless somebody else waits for it."""
     service.jobs.give_up(ticket)
     return Response(status_code=204)

@@ -1,0 +1,176 @@
+"""Charts of the head show every number they claim to, can leave, and the rows in words are those of the Dataset."""
+
+import numpy as np
+import pytest
+import xarray
+
+import whence
+from whence import cli
+from whence.errors import BadInput
+from whence.plot import head as charts
+from whence.plot.predictions import predictions
+from whence.plot.terminal import picture
+from whence.report import payload
+from whence.text import Sentence
+
+TEXT = "The keys to the [MASK] were on the [MASK]."
+CLOZES = [("The sky is [MASK].", "blue"), ("A dog is an [MASK].", "animal"), ("He drank [MASK].", "beer")]
+
+
+@pytest.fixture(scope="module")
+def one(builtin):
+    return whence.head(builtin, "The sky is [MASK].")
+
+
+@pytest.fixture(scope="module")
+def results(builtin, one):
+    corpus = [Sentence(text, labels={"answer": answer}) for text, answer in CLOZES]
+    return {
+        "text": one,
+        "layers": whence.head(builtin, "The sky is [MASK].", layer="all"),
+        "corpus": whence.cloze(builtin, corpus),
+        "recipes": whence.perturb(builtin, corpus),
+    }
+
+
+def datasets(chart):
+    return list(chart.to_dict()["datasets"].values())
+
+
+@pytest.mark.parametrize(
+    ("result", "kind", "marks"),
+    [
+        ("text", "grid", 64),
+        ("text", "sorted", 80),
+        ("text", "norm", 384),
+        ("layers", "lens", 56),
+        ("layers", "grid", 64),
+        ("corpus", "hits", 56),
+        ("corpus", "grid", 64),
+        ("corpus", "histograms", charts.BARS),
+        ("recipes", "hits", 28),
+        ("recipes", "histograms", charts.BARS),
+    ],
+)
+def test_every_mark_is_there(results, result, kind, marks, tmp_path):
+    for theme in ("light", "dark"):
+        chart = charts.drawn(results[result], kind, theme)
+        assert marks in [len(rows) for rows in datasets(chart)]
+    chart.save(tmp_path / "chart.svg")
+    assert "<svg" in (tmp_path / "chart.svg").read_text()[:200]
+
+
+def test_histograms_count_every_sentence(results):
+    for rows in datasets(charts.histograms(results["corpus"])):
+        assert sum(row["sentences"] for row in rows) == 3
+
+
+def test_sorted_by_itself_a_stage_rises(one):
+    for rows in datasets(charts.sorted_scores(one)):
+        own = [row["score"] for row in rows if row.get("sorted by") == f"sorted by {row['stage']}"]
+        assert own == sorted(own)
+
+
+@pytest.mark.parametrize(("kind", "says"), [("pie", "no chart 'pie'"), ("hits", "needs 'hits'"), ("lens", "'layer'")])
+def test_what_cannot_be_drawn(one, kind, says):
+    with pytest.raises(BadInput, match=says):
+        charts.drawn(one.drop_vars("layer"), kind)
+
+
+def test_rows_in_words(one):
+    (found,) = predictions(one)
+    assert [row.stage for row in found.rows] == one.stage.values.tolist()
+    assert found.rows[-1].place == 1 and found.token == one.top.isel(stage=-1, rank=0).item()
+    assert found.rows[2].best == one.top.isel(stage=2).values.tolist()
+
+
+def test_the_finding_says_since_when():
+    """From the step on since which it has stayed first, however often it was first before."""
+    names = ["trf-out", "dense-w", "gelu", "lmhead-out"]
+    ranks = {(1, 1, 1, 1): "leads at every step", (1, 9, 1, 1): "from gelu on, in place 1", (1200, 1, 2, 1): "1,200"}
+    for places, says in ranks.items():
+        found = xarray.Dataset(
+            {
+                "top": (("stage", "rank"), np.full((4, 1), "blue", dtype=object)),
+                "top_score": (("stage", "rank"), np.zeros((4, 1))),
+                "prediction_rank": ("stage", list(places)),
+            },
+            {"stage": names, "position": 3, "position_token": "[MASK]"},
+        )
+        assert says in predictions(found)[0].finding
+
+
+@pytest.fixture(scope="module")
+def explained(builtin):
+    from whence.head import predictions as beside
+
+    return whence.measure(builtin, TEXT, ["mixing"]).assign(beside(builtin, TEXT))
+
+
+def test_the_terminal_shows_every_step_of_every_mask(explained):
+    drawn = str(picture(explained, 70, color=False))
+    assert all(len(line) <= 70 for line in drawn.splitlines())
+    assert drawn.count("lmhead-out") == 2 and "[MASK](5)" in drawn and "[MASK](9)" in drawn
+
+
+def test_the_page_gets_a_panel_only_with_a_prediction(explained):
+    data = payload(explained)
+    assert "prediction" in data["panels"] and len(data["predictions"]) == 2
+    rows = data["predictions"][0]["rows"]
+    assert rows[0]["stage"] == "trf-out" and len(rows[0]["best"]) == len(rows[0]["scores"]) == 10
+    bare = payload(explained.drop_vars(["top", "top_id", "top_score", "prediction_rank"]))
+    assert "prediction" not in bare["panels"] and bare["predictions"] == []
+
+
+@pytest.fixture
+def called(monkeypatch, capsys, builtin, tmp_path):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
+
+    def call(*arguments):
+        code = cli.run(list(arguments))
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return call
+
+
+def test_the_command_on_a_text(called, tmp_path):
+    code, out, err = called("head", "The sky is [MASK].", "--out", "top.csv", "--chart", "grid.svg", "--top", "3")
+    assert code == 0, err
+    assert "lmhead-out" in out and "Spearman" in out and "1.00" in out
+    assert (tmp_path / "top.csv").read_text().count("\n") == 25 and (tmp_path / "grid.svg").exists()
+
+
+def test_the_command_on_layers(called):
+    code, out, err = called("head", "The sky is [MASK].", "--layer", "all", "--chart", "lens.svg")
+    assert code == 0 and "Best token by layer" in out, err
+
+
+def test_the_command_on_a_corpus(called, tmp_path):
+    (tmp_path / "lama.jsonl").write_text('{"masked_sentences": ["The sky is [MASK]."], "obj_label": "blue"}\n')
+    (tmp_path / "own.jsonl").write_text('{"sentence": "He plays the [MASK].", "answer": "hurdy-gurdy"}\n')
+    code, out, err = called("head", "lama.jsonl", "--out", "run", "--chart", "hits.svg")
+    assert code == 0 and "1 of 1 answers" in out and "@100" in out, err
+    assert (tmp_path / "run" / "manifest.json").exists()
+    code, out, err = called("head", "own.jsonl")
+    assert code == 0 and "1 left out: the answer is not one token" in out, err
+    code, out, err = called("head", "lama:lama.jsonl", "--recipe", "no-period", "no-end")
+    assert code == 0 and "no-end" in out and "as it is" in out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("No gap.",), "no mask"),
+        (("The sky is [MASK].", "--layer", "top"), "'top'"),
+        (("The sky is [MASK].", "--chart", "x.gif"), ".svg"),
+        (("The sky is [MASK].", "--out", "x.txt"), ".csv or .nc"),
+        (("lama:missing.jsonl",), "missing.jsonl"),
+        (("The sky is [MASK].", "--position", "70"), "positions 0 to"),
+    ],
+)
+def test_bad_input_gets_one_sentence(called, arguments, says):
+    code, _, err = called("head", *arguments)
+    assert code == 2 and says in err and err.count("\n") == 1

@@ -1,0 +1,135 @@
+"""Every study end to end on the built-in model, and what a model gets that cannot give everything."""
+
+import json
+import re
+
+import pandas
+import pytest
+
+import whence
+from whence.errors import BadInput
+from whence.plot.drawing import Drawing, draw
+from whence.studies import STUDIES, find
+from whence.studies.prepare import Chosen, at_most, masked, of_length
+from whence.text import MASK, Mention, Sentence, Word
+
+# study -> its corpora, below the shared data
+DATA = {
+    "mixing": ("text:enwiki/excerpt_5MB.txt", "sst2:sst2/dev.tsv"),
+    "attention-identifiability": ("text:enwiki/excerpt_5MB.txt",),
+    "attribution": ("mrpc:mrpc/dev.tsv", "conllu:ud_gum/en_gum-ud-dev.conllu"),
+    "correlates": ("conllu:ud_gum/en_gum-ud-dev.conllu",),
+}
+# findings of the papers that the built-in model is known to share, by words in them
+SHARED = {
+    "mixing": ("Every component", "most of a token stays its own"),
+    "attention-identifiability": ("effective attention is attention itself", "the longer the text", "at least as many"),
+    "attribution": ("falls with depth", "Context stays mostly local"),
+    "correlates": ("correlated",),
+}
+
+
+def corpora(data, name):
+    return [each.replace(":", f":{data}/", 1) for each in DATA[name]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DATA)
+def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, data, tmp_path, name):
+    told = []
+    page = whence.study(
+        name, builtin, corpora(data, name), tmp_path, quick=True, progress=lambda *each: told.append(each)
+    )
+    found = json.loads((tmp_path / "findings.json").read_text())
+    assert len(found["pictures"]) >= len(find(name).sections) and told
+    assert not found["left_out"]
+    for picture in found["pictures"]:
+        table = pandas.read_parquet(tmp_path / "tables" / f"{picture['name']}.parquet")
+        assert len(table) == len(pandas.read_csv(tmp_path / "tables" / f"{picture['name']}.csv")) > 0
+        assert (tmp_path / "charts" / f"{picture['name']}.svg").read_text().count("<path") > 3  # not an empty frame
+        assert (tmp_path / "charts" / f"{picture['name']}.html").stat().st_size > 100_000  # Vega is inside
+    for claim in found["claims"]:
+        assert claim["confirmed"] in (True, False, None) and re.search(r"\d", claim["statistic"])
+    for words in SHARED[name]:
+        (claim,) = [each for each in found["claims"] if words in each["says"]][:1]
+        assert claim["confirmed"], claim
+    text = page.read_text()
+    assert not re.search(r"(src|href)=\"(https?:)?//", text) and "Content-Security-Policy" in text
+    assert "&#x27;" not in re.sub(r"<img[^>]*>", "", text) or "<script" not in text
+
+
+def test_a_study_goes_on_where_it_was(builtin, data, tmp_path, monkeypatch):
+    """The second time nothing is measured."""
+    corpus = whence.read(f"sst2:{data}/sst2/dev.tsv", limit=6)
+    whence.study("mixing", builtin, corpus, tmp_path, quick=True)
+    before = (tmp_path / "tables" / "mixing_means.csv").read_text()
+    monkeypatch.setattr("whence.run.work.measured", lambda *_: pytest.fail("measured again"))
+    whence.study("mixing", builtin, corpus, tmp_path, quick=True)
+    assert (tmp_path / "tables" / "mixing_means.csv").read_text() == before
+
+
+def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path):
+    texts = ["The cat sat on the mat today.", "It rained all day in the old town."]
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    whence.study("mixing", builtin, str(tmp_path / "texts.txt"), tmp_path / "out", quick=True)
+    table = pandas.read_csv(tmp_path / "out" / "tables" / "mixing_means.csv").set_index("method")
+    given = [masked(0.12, 90)(Sentence(text)).text for text in texts]
+    alone = [whence.measure(builtin, text, ["mixing"])["mixing"] for text in given]
+    for method in table.index:
+        values = pandas.concat([pandas.Series(each.sel(method=method).values.ravel()) for each in alone])
+        assert table.loc[method, "mean"] == pytest.approx(values.mean(), rel=1e-4)
+        assert table.loc[method, "high"] == pytest.approx(values.max(), rel=1e-4)
+
+
+def test_bad_input(builtin, tmp_path):
+    with pytest.raises(BadInput, match="no study 'bogus'"):
+        whence.study("bogus", builtin, "a.txt", tmp_path)
+    with pytest.raises(BadInput, match="needs data"):
+        whence.study("mixing", builtin, [], tmp_path)
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(BadInput, match="no sentence"):
+        whence.study("mixing", builtin, str(tmp_path / "empty.txt"), tmp_path / "out")
+
+
+def test_every_study_says_what_it_asks():
+    for name in STUDIES:
+        study = find(name)
+        assert study.name == name and study.asks.endswith("?") and "--data" in study.data and "20" in study.paper
+        assert all(section.asks.endswith("?") for section in study.sections)
+
+
+def test_masks_are_always_the_same_and_annotations_end_with_the_text():
+    text = "One two three four five six seven eight nine ten " * 5
+    given = masked(0.3, 30)(Sentence(text))
+    assert given.text == masked(0.3, 30)(Sentence(text)).text and 2 < given.text.count(MASK) < 20
+    assert len(at_most(7)(Sentence(text)).text.split()) == 7
+    assert at_most(7, least=100)(Sentence(text)) is None
+    words = (Word(0, 3, head=2), Word(4, 7, head=0), Word(8, 13))
+    cut = at_most(2)(Sentence("One two three", words=words, mentions=(Mention("a", (0,)), Mention("b", (1, 2)))))
+    assert [word.head for word in cut.words] == [None, 0] and [each.entity for each in cut.mentions] == ["a"]
+    assert of_length(3, 3)(Sentence("a b c")) is not None and of_length(3, 3)(Sentence("a b c d")) is None
+
+
+def test_as_many_sentences_as_were_asked_for(tmp_path):
+    (tmp_path / "t.txt").write_text("a b c\n\nd\ne f g\nh i j\n")
+    chosen = Chosen(whence.read(tmp_path / "t.txt"), 2, at_most(10, least=2))
+    assert [each.text for each in chosen] == ["a b c", "e f g"] and len(chosen) == 2
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["lines", "points", "bars", "boxes", "grid", "steps"])
+def test_every_kind_of_chart_draws_its_rows(kind, theme):
+    import vl_convert
+
+    table = pandas.DataFrame(
+        {"x": [1, 2, 3], "y": [0.1, 0.5, 0.3], "low": 0.0, "high": 0.6, "published": [0.2, None, 0.4]}
+    )
+    table = table.assign(lower=0.1, middle=table["y"], upper=0.5, value=table["y"], x_end=table["x"] + 1)
+    drawing = Drawing(kind, table, "x", "y", "A title", "on what", value="value", published="published")
+    svg = vl_convert.vegalite_to_svg(draw(drawing, theme).to_json())
+    assert "A title" in svg and svg.count("<path") > 3
+
+
+def test_a_chart_without_data_is_refused():
+    with pytest.raises(BadInput, match="nothing to draw"):
+        draw(Drawing("lines", pandas.DataFrame({"x": [], "y": []}), "x", "y", "Nothing"))
