@@ -35,5 +35,5 @@ charts = {"": rates(experiments), "_grid": grid(across), "_neighbours": neighbou
 print()
 for name, chart in charts.items():
     path = Path(page).with_stem(Path(page).stem + name)
-    chart.save(path)
+    chart.save(path, inline=True)
     print(f"A chart: {path}")

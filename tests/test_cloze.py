@@ -1,6 +1,7 @@
 """whence.cloze: ranks and correlations over a corpus, what is left out and why, and going on after a stop."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -99,7 +100,8 @@ def test_a_stopped_run_goes_on(builtin, found, tmp_path, monkeypatch):
         cloze(builtin, corpus(), out=tmp_path / "run", part_size=3, progress=stop)
     assert done == [3, 6]
     asked = []
-    monkeypatch.setattr("whence.cloze.question", lambda model, given: asked.append(given.id) or question(model, given))
+    recorded = lambda model, given: asked.append(given.id) or question(model, given)  # noqa: E731
+    monkeypatch.setattr(sys.modules["whence.cloze"], "question", recorded)
     again = cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
     assert asked == ["6", "7"]
     assert np.array_equal(again["rank"], found["rank"], equal_nan=True)

@@ -61,8 +61,10 @@ def test_documents_count_where_rows_would_deceive():
         document = np.repeat(np.arange(30), 50)
         value = chance.normal(size=1500) + chance.normal(size=30)[document]
         table = pandas.DataFrame({"document": document, "group": document % 2 == 0, "value": value})
-        rows = contrasts(table, "value", "group", by=(), permutations=0).iloc[0]
-        documents = contrasts(table, "value", "group", by=(), cluster="document", permutations=0, resamples=400).iloc[0]
+        rows = contrasts(table, "value", "group", by=(), permutations=0, correction=None).iloc[0]
+        documents = contrasts(
+            table, "value", "group", by=(), cluster="document", permutations=0, resamples=400, correction=None
+        ).iloc[0]
         outside += not rows.low < 0 < rows.high
         inside += documents.low < 0 < documents.high
     assert outside > 25 and inside > 48

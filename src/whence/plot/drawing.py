@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
+from typing import Any, Literal
 
 import altair
 import pandas
@@ -15,6 +15,7 @@ from whence.plot.palette import MEASURES as NAMED
 # categories that no measure has a colour for, in this order (Okabe & Ito)
 _CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
 WIDTH, HEIGHT, LEAST = 380, 260, 320
+CROWDED = 60  # places on an axis beyond which they are not named
 LABELLED = 150  # cells up to which a grid shows its numbers
 
 
@@ -45,6 +46,8 @@ class Drawing:
     order: Sequence[str] | None = None
     "Of categories: on the x axis of bars and grids, or of colours."
     limits: tuple[float, float] | None = None
+    own_scales: bool = False
+    "Small charts do not share their y axis."
     rule: tuple[float, str] | None = None
     "A horizontal line and its name: chance, or a value from theory."
 
@@ -55,11 +58,23 @@ def draw(drawing: Drawing, theme: Theme = "light") -> Any:
         raise BadInput(f"There is nothing to draw in {drawing.title!r}: its table has no rows.")
     if drawing.by is None:
         return _finished(_KINDS[drawing.kind](drawing, drawing.table, theme), drawing, theme)
+    size, columns = _small(drawing)
     parts = [
-        _KINDS[drawing.kind](drawing, rows, theme).properties(title=str(name), width=190, height=150)
+        _KINDS[drawing.kind](drawing, rows, theme).properties(title=str(name), **size)
         for name, rows in drawing.table.groupby(drawing.by, sort=False)
     ]
-    return _finished(altair.concat(*parts, columns=3), drawing, theme)
+    shared: Literal["independent", "shared"] = (
+        "independent" if drawing.own_scales or drawing.kind == "grid" else "shared"
+    )
+    return _finished(altair.concat(*parts, columns=columns).resolve_scale(y=shared), drawing, theme)
+
+
+def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
+    """Size and number beside each other of small charts; grids of many columns go one below the other."""
+    places = drawing.table[drawing.x].nunique()
+    if drawing.kind == "grid" and 20 < places <= CROWDED:
+        return {"width": {"step": 13}, "height": {"step": 16}}, 1
+    return {"width": 190, "height": 190 if drawing.kind == "grid" and places > CROWDED else 150}, 3
 
 
 def _lines(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
@@ -141,7 +156,9 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
         "y": altair.Y(f"{drawing.y}:O", title=drawing.y_title or drawing.y, sort="descending"),
     }
     if not pandas.api.types.is_numeric_dtype(rows[drawing.y]):
-        place["y"] = altair.Y(f"{drawing.y}:N", title=drawing.y_title or drawing.y, sort=None)
+        crowded = rows[drawing.y].nunique() > CROWDED
+        axis = altair.Axis(labels=False, ticks=False) if crowded else altair.Axis()
+        place["y"] = altair.Y(f"{drawing.y}:N", title=drawing.y_title or drawing.y, sort=None, axis=axis)
     cells = (
         altair.Chart(rows)
         .mark_rect()
@@ -167,6 +184,10 @@ def _steps(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> altair.Cha
     x = altair.X(f"{drawing.x}:Q", title=drawing.x_title or drawing.x, bin="binned", scale=_scale(drawing.limits))
     return bars.encode(x=x, x2=f"{drawing.x}_end:Q", y=_y(drawing), color=color).properties(width=WIDTH, height=160)
 
+
+# names may be told apart by a number behind an invisible separator, which is not shown
+SEPARATOR = "\u2063"
+_BARE = f"split(datum.label, '{SEPARATOR}')[0]"
 
 _KINDS: dict[str, Callable[[Drawing, pandas.DataFrame, Theme], Any]] = {
     "lines": _lines,
@@ -201,12 +222,14 @@ def _x(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
     numeric = pandas.api.types.is_numeric_dtype(rows[drawing.x])
     if numeric and (drawing.kind == "points" or rows[drawing.x].nunique() > 24):
         return altair.X(f"{drawing.x}:Q", title=title, scale=altair.Scale(zero=False))
+    if not numeric and drawing.kind == "grid" and rows[drawing.x].nunique() > CROWDED:
+        return altair.X(f"{drawing.x}:N", title=title, sort=None, axis=altair.Axis(labels=False, ticks=False))
     tilted = not numeric and rows[drawing.x].astype(str).str.len().max() > 4
     return altair.X(
         f"{drawing.x}:{'O' if numeric else 'N'}",
         title=title,
         sort=list(drawing.order) if drawing.order and drawing.color is None else None,
-        axis=altair.Axis(labelAngle=-40 if tilted else 0),
+        axis=altair.Axis(labelAngle=(-90 if drawing.kind == "grid" else -40) if tilted else 0, labelExpr=_BARE),
     )
 
 
@@ -215,7 +238,9 @@ def _y(drawing: Drawing, column: str | None = None) -> altair.Y:
     return altair.Y(
         f"{column or drawing.y}:Q",
         title=drawing.y_title or drawing.y,
-        axis=altair.Axis(format="%" if drawing.share and drawing.kind != "steps" else "~g", tickCount=6),
+        axis=altair.Axis(
+            format="%" if drawing.share and drawing.kind != "steps" else altair.Undefined, tickCount=6, grid=False
+        ),
         scale=_scale(limits),
     )
 
@@ -258,8 +283,8 @@ def _finished(chart: Any, drawing: Drawing, theme: Theme) -> Any:
     colors = FURNITURE[theme]
     wide = _width(drawing)
     heading = altair.TitleParams(
-        wrap(drawing.title, wide // 7),
-        subtitle=wrap(drawing.subtitle, wide // 6),
+        wrap(drawing.title, wide // 8),
+        subtitle=wrap(drawing.subtitle, 10 * wide // 68),
         anchor="start",
         offset=12,
         color=colors["ink"],

@@ -44,7 +44,7 @@ class Measured:
 
 def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str]) -> Measured:
     """The sentences in one padded batch; derivatives, which are taken of one sentence at a time, one by one."""
-    batch = joined([coded.encoded.batch for coded in sentences], _padding(model))
+    batch = joined([coded.encoded.batch for coded in sentences], padding(model))
     indicator = _indicator(sentences, classes, batch.ids.shape[1])
     found = Measured()
     tensors = _over_blocks(model, plan, batch, indicator, found)
@@ -70,7 +70,7 @@ def joined(batches: list[Batch], padding: int) -> Batch:
     return Batch(ids, mask, segments)
 
 
-def _padding(model: Model) -> int:
+def padding(model: Model) -> int:
     """The model's own padding id: RoBERTa counts positions by it. Where there is none, any will do."""
     own = getattr(model.anatomy.config, "pad_token_id", None)
     return next((known for known in (own, model.tokenizer.pad_token_id) if known is not None and known >= 0), 0)

@@ -108,7 +108,9 @@ def token_types(context: Context) -> Iterator[Item]:
     if shown.empty:
         yield Left("attention to special tokens and punctuation", "the texts have none of them")
         return
-    means = shown.groupby(["kind", "layer", "source"], as_index=False)["mean"].mean()
+    means = (
+        shown.groupby(["kind", "layer", "source"], as_index=False)["mean"].mean().sort_values("kind", ascending=False)
+    )
     yield Shown(
         "attention_by_type",
         "Brunner et al. 2020, figures 1b and 1c",
@@ -126,12 +128,11 @@ def token_types(context: Context) -> Iterator[Item]:
         table=shown,
         note="The table has every head.",
     )
-    sep = context.model.tokenizer.sep_token
-    yield from (
-        _separator(means, sep)
-        if sep in set(means["source"])
-        else [Left("the peak at [SEP]", "this model's input has no separator")]
-    )
+    special = means[means["source"].isin(context.model.tokenizer.all_special_tokens)]
+    if special.empty:
+        yield Left("attention to special tokens", "this model's input has none")
+    else:
+        yield _special(special)
 
 
 def _peak(means: pandas.DataFrame) -> str:
@@ -141,20 +142,26 @@ def _peak(means: pandas.DataFrame) -> str:
     return f"{raw.source} draws {raw['mean']:.0%} of the attention in layer {raw.layer}, {reached:.0%} effectively"
 
 
-def _separator(means: pandas.DataFrame, sep: str) -> Iterator[Item]:
-    wide = means[means["source"] == sep].pivot(index="layer", columns="kind", values="mean")
-    peak = wide["raw"].idxmax()
-    yield Claim(
-        "Where [SEP] draws most attention, most of it has no effect.",
-        bool(wide.loc[peak, "effective"] < 0.5 * wide.loc[peak, "raw"]),
-        f"layer {peak}: raw {wide.loc[peak, 'raw']:.1%}, effective {wide.loc[peak, 'effective']:.1%}",
+def _special(means: pandas.DataFrame) -> Claim:
+    """The paper says it of [SEP] in the middle layers of BERT."""
+    wide = means.pivot(index=["source", "layer"], columns="kind", values="mean")
+    token, layer = wide["raw"].idxmax()
+    raw, reached = wide.loc[(token, layer), "raw"], wide.loc[(token, layer), "effective"]
+    return Claim(
+        "Where a special token draws most attention, most of it has no effect.",
+        bool(reached < 0.5 * raw),
+        f"{token} in layer {layer}: raw {raw:.1%}, effective {reached:.1%}",
     )
 
 
 def type_to_type(context: Context) -> Iterator[Item]:
     table = _to_types(context, "class").groupby(["kind", "layer", "group", "source"], as_index=False)["mean"].mean()
     middle = sorted(table["layer"].unique())[(table["layer"].nunique() - 1) // 2]
-    drawn = table[table["layer"] == middle].rename(columns={"group": "from", "source": "to"})
+    drawn = (
+        table[table["layer"] == middle]
+        .sort_values("kind", ascending=False, kind="stable")
+        .rename(columns={"group": "from", "source": "to"})
+    )
     yield Shown(
         "attention_type_to_type",
         "Brunner et al. 2020, figure 5",

@@ -8,7 +8,7 @@ import torch
 import xarray
 
 from whence.measures import flow
-from whence.plot.drawing import Drawing
+from whence.plot.drawing import SEPARATOR, Drawing
 from whence.results import Run
 from whence.studies.context import Context, called, quartiles, spearman
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
@@ -247,7 +247,7 @@ def tracked(context: Context) -> Iterator[Item]:
         {
             "token": f"{tokens[target]} ({target})",
             "layer": int(layer),
-            "source": f"{at:03} {tokens[at]}",
+            "source": f"{tokens[at]}{SEPARATOR}{at}",
             "share": float(row),
         }
         for target in chosen

@@ -133,5 +133,6 @@ def _pairs(_: object, run: Run) -> Iterator[Item]:
             color="pair",
             by="measure",
             share=False,
+            own_scales=True,
         ),
     )
