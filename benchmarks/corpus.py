@@ -1,4 +1,4 @@
-"""What a corpus costs: a run with `mixing` against the bare model on the same batches, Ray against this process, memory.
+"""What a corpus costs: a run with `mixing` against the bare model on the same batches, Ray, memory.
 
 Random weights and real sentences' lengths; every figure is a ratio or a growth, measured in this run.
 """
@@ -22,7 +22,23 @@ from whence.run.annotate import coded
 from whence.run.compute import joined, padding
 from whence.run.parts import batches
 
-WORDS = "the a of keys cabinet table are on is capital she he said that left river old house small where when".split()
+WORDS = (
+    "the",
+    "a",
+    "of",
+    "keys",
+    "cabinet",
+    "table",
+    "are",
+    "on",
+    "is",
+    "capital",
+    "she",
+    "he",
+    "said",
+    "that",
+    "left",
+)
 REPEATS = 3
 
 

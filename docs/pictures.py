@@ -1,9 +1,12 @@
 """Draws the pictures of the documentation with the built-in model: make pictures."""
 
 from pathlib import Path
+from typing import Any
 
 import whence
+from whence.models.load import Model
 from whence.plot.charts import maps, mixing_grid, mixing_lines
+from whence.plot.head import lens
 
 HERE = Path(__file__).parent / "pictures"
 SHORT = "The keys to the cabinet [MASK] on the table."
@@ -25,10 +28,16 @@ def main() -> None:
         "rollout": maps(short, ["block_n", "rollout_block_n"], layer=6),
         "mixing": mixing_grid(short),
         "mixing_methods": mixing_lines(short),
+        **head(model),
     }
     HERE.mkdir(exist_ok=True)
     for name, chart in pictures.items():
         chart.save(HERE / f"{name}.svg")
+
+
+def head(model: Model) -> dict[str, Any]:
+    """The LM head on the states of every layer."""
+    return {"head_lens": lens(whence.head(model, "The keys to the [MASK] were on the table.", layer="all"))}
 
 
 if __name__ == "__main__":

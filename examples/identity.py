@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import whence
-from whence.plot.identity import grid, neighbours, rates
+from whence.plot.identity import grid, neighbours, rates, write
 
 page, corpus, count = [*sys.argv[1:], *("identity.html", "", "")[len(sys.argv) - 1 :]]
 words = (["old", "young", "other"], ["man", "dog", "queen", "child"], ["saw", "fed", "lost"], ["bird", "letter"])
@@ -35,5 +35,5 @@ charts = {"": rates(experiments), "_grid": grid(across), "_neighbours": neighbou
 print()
 for name, chart in charts.items():
     path = Path(page).with_stem(Path(page).stem + name)
-    chart.save(path, inline=True)
+    write(chart, path)
     print(f"A chart: {path}")

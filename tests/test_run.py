@@ -319,6 +319,11 @@ def test_refused_before_any_work(model, tmp_path, arguments, says):
     assert not content(tmp_path / "run")
 
 
+def test_a_name_is_no_corpus(model, tmp_path):
+    with pytest.raises(BadInput, match=r"read it first: whence.read\('file.txt'\)"):
+        whence.run(model, "file.txt", "mixing", tmp_path / "run")
+
+
 def test_what_is_about_the_model_is_refused(model, tmp_path):
     with pytest.raises(Unsupported, match="'expansion' is about the model"):
         whence.run(model, ["ada"], "expansion", tmp_path / "run")

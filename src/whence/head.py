@@ -1,6 +1,6 @@
 """The LM head at a text's masks, or at any position and layer: what each of its steps says, as a Dataset."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,13 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
     places = [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
     if not places:
         return xarray.Dataset()
-    found = head(model, text, places, k=k, truncate=truncate)[["top", "top_id", "top_score", "prediction_rank"]]
-    kept = found if "position" in found.dims else found.expand_dims("position")
-    return kept.drop_vars(["layer"])
+    stages = stages_of(model.anatomy)
+    states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, [model.anatomy.layers])
+    found = scores(stages, states[0])[None]
+    tokens = top(found, k)[1].unique().tolist()
+    known = dict(zip(tokens, named(model, tokens), strict=True))
+    best = xarray.Dataset(_best(found, k, known)).isel(layer=0)
+    return best.assign_coords(_places(encoded, places) | {"stage": stages.names})
 
 
 def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | None) -> list[int]:
@@ -98,10 +102,11 @@ def layers_of(asked: int | Iterable[int] | str | None, count: int) -> list[int]:
     return found
 
 
-def vocabulary(model: Model, count: int) -> list[str]:
-    """Every token made legible; rows of the embedding that the tokenizer has no token for are called by number."""
-    known = min(len(model.tokenizer), count)
-    return [*pieces(model.tokenizer, list(range(known))), *(f"<{number}>" for number in range(known, count))]
+def named(model: Model, tokens: Sequence[int]) -> list[str]:
+    """Tokens made legible; rows of the embedding that the tokenizer has no token for are called by number."""
+    count = len(model.tokenizer)  # counts the vocabulary anew each time
+    names = iter(pieces(model.tokenizer, [token for token in tokens if token < count]))
+    return [next(names) if token < count else f"<{token}>" for token in tokens]
 
 
 def _check_mask(model: Model, encoded: Encoded) -> None:
@@ -143,31 +148,45 @@ def _labelled(
     layers: Sequence[int],
     k: int,
 ) -> xarray.Dataset:
-    words = np.array(vocabulary(model, found.shape[-1]), dtype=object)
-    best, tokens = top(found, k)
-    first = found[-1, :, -1].argmax(dim=-1)[None, :, None].expand(found.shape[:-1])
+    words = np.array(named(model, range(found.shape[-1])), dtype=object)
     by_stage = (*LEADING, "stage")
     data: dict[str, Any] = {
         "scores": ((*by_stage, "vocabulary"), found),
         "spearman": ((*by_stage, "other_stage"), spearman(found).to(found.dtype)),
         "pearson": ((*by_stage, "other_stage"), pearson(found).to(found.dtype)),
-        "top_id": ((*by_stage, "rank"), tokens),
-        "top_score": ((*by_stage, "rank"), best),
-        "prediction_rank": (by_stage, place(found, first)),
     }
     data |= {name: (_AXES.get(name, _axis(name)), values) for name, values in stages.arrays.items()}
     arrays = {name: (dims, _numpy(values)) for name, (dims, values) in data.items()}
-    arrays["top"] = ((*by_stage, "rank"), words[arrays["top_id"][1]])
+    arrays |= _best(found, k, words)
     coords = {
-        **dict(zip(LEADING, (list(layers), list(places)), strict=True)),
-        "position_token": ("position", [encoded.tokens[token] for token in places]),
+        "layer": list(layers),
+        **_places(encoded, places),
         "stage": stages.names,
         "other_stage": stages.names,
-        "rank": np.arange(1, best.shape[-1] + 1),
+        "rank": np.arange(1, arrays["top_id"][1].shape[-1] + 1),
         "vocabulary": np.arange(found.shape[-1]),
         "vocabulary_token": ("vocabulary", words),
     }
     return xarray.Dataset(arrays, coords)
+
+
+def _best(
+    found: Float[Tensor, "l p g v"], k: int, words: Mapping[int, str] | np.ndarray
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The k best tokens of every stage, and where it puts the one that the last stage of the last layer puts first."""
+    by_stage = (*LEADING, "stage")
+    best, tokens = (_numpy(values) for values in top(found, k))
+    first = found[-1, :, -1].argmax(dim=-1)[None, :, None].expand(found.shape[:-1])
+    return {
+        "top": ((*by_stage, "rank"), np.vectorize(words.__getitem__, otypes=[object])(tokens)),
+        "top_id": ((*by_stage, "rank"), tokens),
+        "top_score": ((*by_stage, "rank"), best),
+        "prediction_rank": (by_stage, _numpy(place(found, first))),
+    }
+
+
+def _places(encoded: Encoded, places: Sequence[int]) -> dict[str, Any]:
+    return {"position": list(places), "position_token": ("position", [encoded.tokens[token] for token in places])}
 
 
 def _axis(name: str) -> tuple[str]:

@@ -1,8 +1,12 @@
 """Ray: the same folder byte for byte, whatever becomes of the nodes."""
 
+import random
 import sys
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import whence
 from tests import tiny
@@ -65,6 +69,49 @@ def test_without_the_package_it_says_what_to_install(model, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(Unsupported, match=r"pip install 'whence\[ray\]'"):
         whence.run(model, ["ada"], "mixing", tmp_path / "run", engine="ray")
+
+
+class FakeRay:
+    """Actors that are lost when a script says so; calls are answered in a random order."""
+
+    class exceptions:  # noqa: N801
+        class RayActorError(Exception): ...
+
+        class RayTaskError(Exception): ...
+
+    def __init__(self, seed: int, lost: float):
+        self.chance, self.lost = random.Random(seed), lost
+
+    def wait(self, calls, num_returns):
+        chosen = self.chance.choice(calls)
+        return [chosen], [call for call in calls if call is not chosen]
+
+    def get(self, call):
+        method, part = call
+        if method == "do" and self.chance.random() < self.lost:
+            raise self.exceptions.RayActorError("lost")
+        if method == "ready" and self.lost == 1:
+            raise self.exceptions.RayActorError("cannot be made\nat all")
+        return part
+
+
+class FakeActor:
+    def __init__(self):
+        self.do = SimpleNamespace(remote=lambda part: ("do", part))
+        self.ready = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda: ("ready", object())))
+
+
+@given(st.integers(0, 12), st.integers(1, 4), st.integers(0, 99))
+def test_every_part_comes_once_whoever_is_lost(count, workers, seed):
+    parts = [SimpleNamespace(number=number) for number in range(count)]
+    actors = [FakeActor() for _ in range(workers)]
+    found = list(engine._shared_out(FakeRay(seed, 0.1), actors, iter(parts)))
+    assert sorted(part.number for part in found) == list(range(count))
+
+
+def test_workers_that_cannot_be_made():
+    with pytest.raises(BadInput, match=r"^No Ray worker could be started \(cannot be made\)"):
+        list(engine._shared_out(FakeRay(0, 1), [FakeActor(), FakeActor()], iter([SimpleNamespace(number=0)])))
 
 
 def test_a_part_that_costs_every_worker_is_given_up():

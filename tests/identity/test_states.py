@@ -11,7 +11,7 @@ from tokenizers.processors import TemplateProcessing
 
 import whence
 from whence.errors import BadInput, Unsupported
-from whence.identity import states as module
+from whence.identity import stream as module
 from whence.identity.states import default_folder, states_of
 from whence.models.capture import trace
 from whence.models.encode import encode
@@ -93,12 +93,21 @@ def test_interrupted_work_resumes(llama, tmp_path, counted, monkeypatch):
 
 def test_only_a_part_is_in_memory(llama, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PART", 4)
-    sizes, real = [], module._Stream._states
+    sizes, real = [], module.Stream._states
     monkeypatch.setattr(
-        module._Stream, "_states", lambda self, encoded: sizes.append(len(encoded)) or real(self, encoded)
+        module.Stream, "_states", lambda self, encoded: sizes.append(len(encoded)) or real(self, encoded)
     )
     found = states_of(llama, ["A corpus of many sentences."] * 30, cache=tmp_path)
     assert max(sizes) == 4 and isinstance(found.layer(1), np.memmap)
+
+
+def test_long_sentences_make_smaller_parts(llama, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PART_BYTES", 20 * 4 * 64 * 4)  # twenty tokens
+    seen = []
+    states_of(
+        llama, ["A sentence of ten tokens or so."] * 5, cache=tmp_path, progress=lambda *given: seen.append(given)
+    )
+    assert [done for done, _ in seen] == [2, 4, 5]
 
 
 def test_progress_counts_sentences(llama, tmp_path, monkeypatch):

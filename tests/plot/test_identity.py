@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray
 
-from whence.plot.identity import grid, neighbours, rates
+from whence.plot.identity import grid, neighbours, rates, write
 
 
 def experiment(offset=0, probe="linear", loss="cosine", start=0.9):
@@ -63,3 +63,9 @@ def test_names_at_the_ends_do_not_overlap():
     chart = rates([experiment(probe=probe, loss=loss) for probe in ("linear", "mlp") for loss in ("cosine", "l2")])
     ends = sorted(row["rate"] for rows in chart.to_dict()["datasets"].values() for row in rows if row.get("layer") == 3)
     assert len(ends) == 8 and np.diff(sorted(set(np.round(ends, 6)))).min() > 0.05
+
+
+def test_a_page_opens_offline(tmp_path):
+    write(rates(experiment()), tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert len(page) > 100_000 and "<script src" not in page

@@ -225,6 +225,7 @@ def test_a_megabyte_without_a_length(client):
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
         {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Dest": "script"},
     ],
 )
 @pytest.mark.parametrize("path", ["/", "/api/about"])
@@ -237,6 +238,11 @@ def test_other_sites_and_names_are_refused(client, headers, path):
 def test_the_page_itself_may_ask(client, server):
     assert client.get("/api/about", headers={"Origin": server.address}).status_code == 200
     assert client.get("/", headers={"Host": "localhost:1234"}).status_code == 200
+
+
+def test_a_link_on_another_page_may_be_followed(client):
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert client.get("/", headers=headers).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/page.css", "/modules/main.js", "/api/about", "/nothing"])
@@ -263,7 +269,13 @@ def test_wrong_addresses_and_methods(client):
     assert client.get("/nothing").status_code == 404
     answer = client.put("/api/measure")
     assert answer.status_code == 405 and "PUT" in sentence_of(answer) and answer.headers["Allow"] == "POST"
-    for path in ("/api/results/zz", "/api/results/" + "0" * 32, "/api/jobs/none/events", "/api/jobs/" + "x" * 16 + "/events", "/api/netcdf/" + "0" * 32):
+    for path in (
+        "/api/results/zz",
+        "/api/results/" + "0" * 32,
+        "/api/jobs/none/events",
+        "/api/jobs/" + "x" * 16 + "/events",
+        "/api/netcdf/" + "0" * 32,
+    ):
         assert client.get(path).status_code in (410, 422)
 
 

@@ -7,7 +7,9 @@ import pytest
 from tests.web.test_browser import link, settled
 
 TWENTY = "The old man who fed the hungry pigeons every morning was [MASK], and nobody knew why."
-SENTENCE = "The old man who fed the hungry pigeons every morning was gone, and nobody near the station knew where he went."
+SENTENCE = (
+    "The old man who fed the hungry pigeons every morning was gone, and nobody near the station knew where he went."
+)
 TWO_HUNDRED = " ".join([SENTENCE] * 9)
 LONG = 50  # milliseconds: a frame longer than this is seen
 WATCH = """() => {
@@ -61,7 +63,9 @@ def test_two_hundred_tokens_stay_smooth(open_page, server, view):
         page.wait_for_timeout(60)
         box = page.locator(f"#{view} .grid >> visible=true").first.bounding_box()
         for step in range(40):
-            page.mouse.move(box["x"] + 50 + step / 40 * (box["width"] - 60), box["y"] + 20 + step / 40 * (box["height"] - 80))
+            page.mouse.move(
+                box["x"] + 50 + step / 40 * (box["width"] - 60), box["y"] + 20 + step / 40 * (box["height"] - 80)
+            )
         for _ in range(6):
             page.mouse.wheel(0, 60)
             page.wait_for_timeout(20)

@@ -167,7 +167,7 @@ def _write(dataset: "xarray.Dataset", out: Path | None, chart: Path | None, toke
     if chart is not None:
         from whence.plot import identity
 
-        (identity.grid if "transfer" in dataset else identity.rates)(dataset).save(chart, inline=True)
+        identity.write((identity.grid if "transfer" in dataset else identity.rates)(dataset), chart)
     for path in (out, chart, tokens):
         if path is not None:
             print(f"Written: {path}")

@@ -1,6 +1,6 @@
 """Parts one after the other, in this process."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def work(
     worker: "Worker", parts: Iterator["Part"], address: str | None = None, workers: int | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """The record of each part, as soon as it is written."""
     for part in parts:
         yield worker.do(part)

@@ -7,7 +7,7 @@ when it finds room. The same part gives the same bytes wherever it is measured, 
 import logging
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -60,7 +60,7 @@ class _Actor:
 
 def work(
     worker: "Worker", parts: Iterator["Part"], address: str | None = None, workers: int | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, None]:
     """The record of each part, in the order they get done. At most one part per actor is on its way."""
     with _connected(address) as ray:
         first = next(parts, None)
@@ -90,7 +90,7 @@ def _connected(address: str | None) -> Iterator[Any]:
     try:
         ray.init(address=address, log_to_driver=False, **here)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise BadInput(f"There is no Ray cluster at {address!r} ({str(error).splitlines()[0]}).") from error
+        raise BadInput(f"There is no Ray cluster at {address!r} ({_first(error)}).") from error
     try:
         yield ray
     finally:
@@ -120,7 +120,7 @@ def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterato
         while idle and (part := again.popleft() if again else next(parts, None)) is not None:
             actor = idle.pop()
             busy[actor.do.remote(part)] = (actor, part)
-        if not again and not any(part is not None for _, part in busy.values()) and idle:
+        if idle and all(part is None for _, part in busy.values()):
             return
         (done, *_), _ = ray.wait(list(busy), num_returns=1)
         actor, part = busy.pop(done)
@@ -130,7 +130,9 @@ def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterato
             if part is not None:
                 again.append(part)
                 _count_loss(losses, part, error)
-            busy[_ready(actor)] = (actor, None)
+                busy[_ready(actor)] = (actor, None)
+            elif not busy and not idle:  # one that cannot even get ready never will
+                raise BadInput(f"No Ray worker could be started ({_first(error)}).") from error
         except ray.exceptions.RayTaskError as error:
             raise _own(error) from error
         else:
@@ -149,7 +151,7 @@ def _count_loss(losses: dict[int, int], part: "Part", error: Exception) -> None:
     log.warning("a worker was lost at part %d, which is done again by another", part.number)
     if losses[part.number] >= LOSSES:
         raise BadInput(
-            f"{LOSSES} workers were lost at part {part.number} ({str(error).splitlines()[0]});"
+            f"{LOSSES} workers were lost at part {part.number} ({_first(error)});"
             " give workers more memory, or make parts smaller."
         )
 
@@ -157,3 +159,7 @@ def _count_loss(losses: dict[int, int], part: "Part", error: Exception) -> None:
 def _own(error: Any) -> BaseException:
     """The error as it was raised there."""
     return error.cause if isinstance(error.cause, WhenceError) else error
+
+
+def _first(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")

@@ -1,6 +1,7 @@
 // Compare: two measures of one model, or two models, on the same sentence.
 
 import { contrast, fieldName, fields, most, sentence, table } from "./beside.js";
+import { sinceInput } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { chosen } from "./state.js";
@@ -9,7 +10,7 @@ export function render(container, data, state, palette) {
   const { held, say, choices, body } = figure(container, { name: "compare" });
   const other = data.beside?.other ?? null, live = state.live;
   const mine = fields(data), key = chosen(state.field || preferred(mine), mine);
-  const theirs = other ? fields(other) : mine, second = chosen(state.against || (other ? key : theirs.findLast(([name]) => name !== key && kind(name) === kind(key))?.[0]), theirs);
+  const theirs = other ? fields(other) : mine, second = chosen(state.against || (other ? key : theirs.findLast(([name]) => name !== key && alike(name, key))?.[0]), theirs);
   if (live && live.models.length > 1) select(choices, "model", "With", [["", "another measure"], ...live.models.filter((name) => name !== data.attrs.model).map((name) => [name, name])], state.other ?? "", (value) => live.other(value));
   select(choices, "field", "Show", mine, key, (value) => state.set({ field: value, against: "" }));
   select(choices, "against", "and", theirs, second, (value) => state.set({ against: value }));
@@ -30,7 +31,13 @@ export function render(container, data, state, palette) {
 
 // Where the chosen token came from: measures disagree most about that.
 function preferred(options) {
-  return options.find(([name]) => kind(name) === "sources")?.[0];
+  const sources = options.map(([name]) => name).filter((name) => kind(name) === "sources");
+  return sources.find((name) => !sinceInput(name.slice(8))) ?? sources[0];
+}
+
+// The same kind of quantity, over one layer or over all of them.
+function alike(one, other) {
+  return kind(one) === kind(other) && sinceInput(one.replace("sources ", "")) === sinceInput(other.replace("sources ", ""));
 }
 
 function kind(key) {
@@ -41,6 +48,6 @@ function subtitle([one, two], found, other) {
   const missing = found.partner.filter((place) => place < 0).length;
   const tokens = missing ? ` ${missing} of ${found.partner.length} tokens have no counterpart and stay blank.` : "";
   const depth = one.data.layers.length === two.data.layers.length ? "" : ` Layers are matched by depth: ${one.data.layers.length} against ${two.data.layers.length}.`;
-  const also = kind(one.key) === kind(two.key) ? "" : " The two are different quantities.";
+  const also = alike(one.key, two.key) ? "" : kind(one.key) === kind(two.key) ? " One counts from the input on, the other one layer." : " The two are different quantities.";
   return `Blue: more in the second; orange: less.${tokens}${depth}${also}${other ? "" : " Both are of the same model."}`;
 }

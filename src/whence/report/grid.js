@@ -5,7 +5,7 @@ import { inkOn } from "./scale.js";
 
 export const LONG = 60; // more columns than this are drawn without labels, with a closer look below
 export const NARROW = 13; // so are columns narrower than this, in pixels
-const MOST_CELLS = 1500; // more cells than this become one image on screen
+const MOST_CELLS = 1500, MOST_SMALL = 300; // more cells than this become one image on screen; without numbers sooner
 const LABEL = 12, SMALL = 11, LONGEST = 96; // font sizes, longest label in pixels
 
 // Draws the grid into the container and keeps it there: the whole, and a closer look when columns are too many.
@@ -63,7 +63,7 @@ function sideWidth(spec) {
   return spec.side ? 52 : 4;
 }
 
-function draw(spec, palette, room, { compact = false, columns, rows, around, cells = MOST_CELLS } = {}) {
+function draw(spec, palette, room, { compact = false, columns, rows, around, cells = compact ? MOST_SMALL : MOST_CELLS } = {}) {
   const [firstColumn, endColumn] = columns ?? [0, spec.columns.length];
   const [firstRow, endRow] = rows ?? [0, spec.rows.length];
   const across = endColumn - firstColumn, down = endRow - firstRow;

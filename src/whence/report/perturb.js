@@ -20,7 +20,7 @@ export function render(container, data, state, palette) {
   body.classList.add("sides");
   const sides = [{ data, key, heading: `before: ${fieldName(data, key)}` }, { data: edited, key, heading: "after" }];
   const found = contrast(body, sides, state, palette), largest = most(found, data);
-  say(largest ? `The change moves most ${sentence(data, largest)}` : "Nothing is left to compare", words(data, edited, found));
+  say(largest ? `The change moves ${sentence(data, largest)}: most of all` : "Nothing is left to compare", words(data, edited, found));
   held.palette = palette;
   held.pictures = found.pictures;
   held.table = () => table(sides, found, state);

@@ -13,7 +13,7 @@ export function render(container, data, state, palette) {
   if (state.live) offer(choices, data, state);
   body.hidden = !one;
   if (!one) return say("Nothing is predicted yet", "Put [MASK] in the place of a word, or ask what the model expects at the chosen token.");
-  const options = data.predictions.map(({ position, at, token }) => [String(position), `${position}  ${at} → ${token}`]);
+  const options = data.predictions.map(({ position, at, token }) => [String(position), `${at} → ${token}`]);
   select(choices, "asked", "At", options, one.position, (value) => state.set({ token: Number(value), source: Number(value) }));
   say(one.finding, "Each step’s vector is scored against every token of the vocabulary by inner product; the scores of the last step are the model’s own. Place: where the step puts the token that is predicted in the end. Shade: how high a token stands in the end, among those shown.");
   const { main, below } = once(body, () => ({ main: body.appendChild(h("div", { class: "one" })), below: body.appendChild(h("div", { class: "one" })) }));

@@ -1,6 +1,7 @@
 """A corpus, measured: cut into parts that are measured once, whatever happens, and written as tables."""
 
 from collections.abc import Iterable, Sized
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ def run(
     stopped goes on where it was, and damaged parts are measured again. `progress(done, of)` counts sentences; `of` is
     `total`, or the corpus's length, or None. Other keywords are options of the measures.
     """
+    if isinstance(corpus, str | Path):
+        raise BadInput(f"A corpus is sentences, and a name was given; read it first: whence.read({str(corpus)!r}).")
     work = engine_named(engine)
     store = at(out)
     asked = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
@@ -53,8 +56,10 @@ def run(
         with journal(store, engine):
             length = _length(corpus) if total is None else total
             course = Course(store, plan, corpus, length, progress, about["corpus"].get("parts"))
-            for record in work(Worker(model, plan, store), course.pending(), address=address, workers=workers):
-                course.count(record)
+            found = work(Worker(model, plan, store), course.pending(), address=address, workers=workers)
+            with closing(found) as records:  # an engine lets go of its workers at once
+                for record in records:
+                    course.count(record)
             course.finish(about)
     return str(out)
 

@@ -13,7 +13,7 @@ from whence.errors import BadInput
 from whence.measures.registry import BY_HEAD, HEADS
 from whence.models.encode import encode
 from whence.models.load import Model
-from whence.models.memory import attention_bytes
+from whence.models.memory import attention_bytes, claim
 from whence.run import tables
 from whence.run.annotate import Coded, coded
 from whence.run.collect import Collected, groups_of
@@ -44,6 +44,8 @@ class Worker:
             found = _Found.of(sentences, self.plan)
             for places in batches([len(each) for each in sentences], self._rows):
                 chosen = [sentences[place] for place in places]
+                longest = len(chosen[0])
+                claim(len(chosen) * self._bytes(longest), longest, self.model.model.device, None)
                 found.add(places, measured(self.model, self.plan, chosen, found.moments.classes))
         about = {
             "sha256": part.sha256,
@@ -73,11 +75,14 @@ class Worker:
 
     def _rows(self, longest: int) -> int:
         """How many sentences of this length are measured together."""
+        return min(self.plan.batch_tokens // longest, BATCH_BYTES // self._bytes(longest))
+
+    def _bytes(self, tokens: int) -> int:
+        """What one sentence takes: attention while it is computed, the maps that are kept and their copies."""
         anatomy, plan = self.model.anatomy, self.plan
         by_head = anatomy.heads * len(plan.of_dims(HEADS)) if plan.maps else 0
-        kept = 8 * longest**2 * len(plan.layers) * (len(plan.map_names) + by_head)
-        bytes_each = kept + attention_bytes(1, anatomy.heads, longest)
-        return min(plan.batch_tokens // longest, BATCH_BYTES // bytes_each)
+        kept = 8 * tokens**2 * len(plan.layers) * (len(plan.map_names) + by_head)
+        return kept + attention_bytes(1, anatomy.heads, tokens)
 
 
 @dataclass(eq=False)

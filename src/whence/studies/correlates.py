@@ -29,7 +29,7 @@ ERROR = 0.1  # of the sketched contributions
 
 def _run(context: Context) -> Run:
     """Every word with every other: neighbours as far as a sentence reaches."""
-    sentences = context.sentences(context.amount(16, 500), None, of_length(3, 40))
+    sentences = context.sentences(context.amount(8, 500), None, of_length(3, 40))
     measures = given_by(context.model.gives, MEASURES)
     return context.run("pairs", measures, sentences, neighbours=10_000, error=ERROR)
 
@@ -41,7 +41,7 @@ def _coreference_run(context: Context) -> Run:
         return given if noun_pronoun(given) and of_length(3, 40)(given) else None
 
     measures = given_by(context.model.gives, PRINTED)
-    return context.run("coreference", measures, context.sentences(context.amount(24, 500), None, chosen), neighbours=0)
+    return context.run("coreference", measures, context.sentences(context.amount(16, 500), None, chosen), neighbours=0)
 
 
 def _verdict(difference: float, p: float) -> bool | None:
@@ -75,7 +75,7 @@ def coreference(context: Context) -> Iterator[Item]:
         yield Left("the contrast of coreferent and other pairs", why)
         return
     names = [name for name in PRINTED if name in run.pairs]
-    table = contrasts(pairs, names, "coreferent", cluster="document")
+    table = contrasts(pairs, names, "coreferent", cluster="document", resamples=500)
     table["measure"] = table["value"].map(PRINTED)
     yield _effects(
         context, table, "coreference", "coreference by layer", f"{counts[True]} coreferent, {counts[False]} other pairs"
@@ -210,7 +210,7 @@ def between_measures(context: Context) -> Iterator[Item]:
     run = _run(context)
     every = run.pairs[run.pairs["kind"] == "neighbour"]
     names = _maps(run)
-    table = correlations(every, names, by=[], cluster="document", resamples=50)
+    table = correlations(every, names, by=[], cluster="document", resamples=context.amount(20, 200))
     turned = table.rename(columns={"first": "second", "second": "first"})
     same = pandas.DataFrame({"first": names, "second": names, "r": 1.0})
     square = pandas.concat([table, turned, same])[["first", "second", "r"]]

@@ -68,7 +68,7 @@ class Explorer(FastAPI):
         return described
 
 
-def create(models: Mapping[str, Model], limits: Limits | None = None, hosts: Iterable[str] = ()) -> FastAPI:
+def create(models: Mapping[str, Model], limits: Limits | None = None, hosts: Iterable[str] = ()) -> Explorer:
     """The application for these models; `hosts` are names it answers to besides those of this machine."""
     bounds = limits or Limits()
     service = Service(models, bounds)

@@ -12,6 +12,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+OTHER_SITES = ("cross-site", "same-site")  # the same site, on another port, is another program
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 POLICY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -48,7 +49,7 @@ class Guard:
         host, origin = headers.get("host", ""), headers.get("origin")
         if _name(host) not in self.hosts:
             return _refused(403, "This server answers only to the names it was started for; open the address it shows.")
-        if (origin is not None and origin != f"http://{host}") or headers.get("sec-fetch-site") == "cross-site":
+        if (origin is not None and origin != f"http://{host}") or _foreign(headers):
             return _refused(403, "The request comes from another site; open the explorer's own page.")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
@@ -70,6 +71,11 @@ class Guard:
 
     def _too_large(self, length: str) -> JSONResponse:
         return _refused(413, f"The request has {length} bytes and at most {self.body:,} are taken; shorten the text.")
+
+
+def _foreign(headers: Headers) -> bool:
+    """Another site's page asks for something to use; following a link from there to here is not that."""
+    return headers.get("sec-fetch-site") in OTHER_SITES and headers.get("sec-fetch-dest") != "document"
 
 
 def _name(host: str) -> str:

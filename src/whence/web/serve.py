@@ -31,12 +31,13 @@ def serve(
         raise Unsupported(f"The explorer needs the package {error.name}: pip install 'whence[web]'.") from error
     listening = _listen(host, port)
     app = create(models, limits, (host, *hosts))
-    app.service.warm()  # type: ignore[attr-defined]
+    app.service.warm()
     address = f"http://{host}:{listening.getsockname()[1]}/"
     say(f"The explorer: {address}  (Ctrl+C ends it)")
     if browse:
         threading.Timer(0.3, webbrowser.open, [address]).start()
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False)).run(sockets=[listening])
+    settings = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=1)
+    uvicorn.Server(settings).run(sockets=[listening])
 
 
 def _listen(host: str, port: int | None) -> socket.socket:

@@ -78,7 +78,10 @@ class Service:
     def about(self) -> dict[str, Any]:
         """What can be asked for, and the limits."""
         measures = {name: {"about": row.about, "slow": cost([name]) > 0} for name, row in MEASURES.items()}
-        measures[HEAD] = {"about": "What every stage of the LM head says, and the head after every layer.", "slow": False}
+        measures[HEAD] = {
+            "about": "What every stage of the LM head says, and the head after every layer.",
+            "slow": False,
+        }
         models = [_described(name, model) for name, model in self.models.items()]
         return {"models": models, "measures": measures, "tokens": self.limits.tokens, "version": WHENCE}
 

@@ -160,8 +160,9 @@ function submit() {
 }
 
 function more() {
-  const { measures, truncate } = fields.asked();
-  beside({ measures, truncate });
+  const { measures, truncate, ...rest } = fields.asked(), main = JSON.parse(slots.main.ask || "{}");
+  if (["text", "pair", "model"].every((name) => rest[name] === main[name])) beside({ measures, truncate });
+  else submit();
 }
 
 function beside(changes) {

@@ -1,0 +1,56 @@
+"""Writes what a study found into its page: python docs/studies/results.py FOLDER_OF_THE_STUDY ..."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PICTURES = HERE.parent / "pictures"
+VERDICTS = {True: "confirmed", False: "not confirmed", None: "not decided"}
+# the pictures a page shows
+SHOWN = {
+    "mixing": ("mixing_means", "mixing_by_type", "mixing_depth"),
+    "attention-identifiability": ("correlation_by_length", "attention_by_type"),
+    "attribution": ("own_0", "neighbours_0", "tracked"),
+    "correlates": ("coreference", "open_closed", "between_measures"),
+}
+
+
+def main(folders: list[str]) -> None:
+    for folder in map(Path, folders):
+        found = json.loads((folder / "findings.json").read_text(encoding="utf-8"))
+        name = found["about"]["measures"]
+        (HERE / "results" / f"{name}.md").write_text(_page(name, folder, found), encoding="utf-8")
+
+
+def _page(name: str, folder: Path, found: dict) -> str:
+    about = found["about"]
+    sample = "the quick sample" if about["quick"] else "the full sample"
+    rows = [
+        f"| {VERDICTS[claim['confirmed']]} | {_plain(claim['says'])} | {_plain(claim['statistic'])} |"
+        for claim in found["claims"]
+    ]
+    lines = [
+        f"## On the built-in model ({about['data']}, {sample})\n",
+        "| | finding of the paper | here |\n|---|---|---|",
+        *rows,
+        "",
+        *(_picture(name, folder, picture) for picture in SHOWN[name]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    """G* is no emphasis."""
+    return text.replace("*", "\\*")
+
+
+def _picture(name: str, folder: Path, picture: str) -> str:
+    target = PICTURES / f"study_{name}_{picture}.svg"
+    shutil.copy(folder / "charts" / f"{picture}.svg", target)
+    return f"![{picture.replace('_', ' ')}](../pictures/{target.name})\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

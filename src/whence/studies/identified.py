@@ -1,0 +1,125 @@
+"""The experiments of the study of token identifiability: how many, how large, kept so that none is made twice."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import pandas
+import xarray
+
+from whence.identity import identify
+from whence.identity.keys import digest, weights_digest
+from whence.models.load import Model
+from whence.plot.drawing import Drawing
+from whence.readers import Corpus
+from whence.studies.context import Context, called, spearman
+from whence.studies.prepare import at_most
+
+Kind = tuple[str, str]
+# probe and distance, and how they are called; the order is that of the colours
+KINDS: dict[Kind, str] = {
+    ("linear", "cosine"): "linear, cosine",
+    ("linear", "l2"): "linear, L2",
+    ("mlp", "cosine"): "MLP, cosine",
+    ("mlp", "l2"): "MLP, L2",
+    ("naive", "cosine"): "naive, cosine",
+    ("naive", "l2"): "naive, L2",
+}
+MAIN: Kind = ("linear", "cosine")
+WORDS, LEAST = 120, 4  # of a text; the neighbour three places away has to be in it
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is asked: ten folds for the first figure and one split for the others, as in the paper."""
+
+    sentences: int
+    folds: int
+    layers: int
+    network_layers: int
+    "Of the MLP, which takes longest."
+
+
+QUICK, FULL = Size(60, 2, 6, 3), Size(10**9, 10, 10**9, 10**9)
+
+
+def size(context: Context) -> Size:
+    return QUICK if context.quick else FULL
+
+
+def layers_of(context: Context, probe: str, model: Model | None = None) -> list[int]:
+    """All of them, or as many as are asked for, evenly spread from the first to the last."""
+    count = (model or context.model).anatomy.layers
+    most = size(context).network_layers if probe == "mlp" else size(context).layers
+    return sorted({round(layer) for layer in np.linspace(1, count, min(most, count)).tolist()})
+
+
+def identified(
+    context: Context,
+    kind: Kind,
+    *,
+    corpus: Corpus | None = None,
+    model: Model | None = None,
+    layers: Sequence[int] | None = None,
+    folds: int = 1,
+    **options: Any,
+) -> xarray.Dataset:
+    """An experiment, from the study's folder if it was made before."""
+    of, (probe, loss) = model or context.model, kind
+    sentences = context.sentences(size(context).sentences, corpus, at_most(WORDS, LEAST))
+    asked: dict[str, Any] = {"layers": list(layers or layers_of(context, probe, of)), "folds": folds} | options
+    made = [of.id, weights_digest(of), sentences.key, probe, loss, asked, version("whence")]
+    path = context.out / "runs" / f"identify-{probe}-{loss}-{digest(made)[:12]}.json"
+    if path.exists():
+        return xarray.Dataset.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    told = context.telling(f"{KINDS[kind]}: {called(corpus or context.corpus)}")
+    found = identify(of, sentences, probe, loss=loss, truncate=True, cache=context.out, progress=told, **asked)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(found.to_dict()), encoding="utf-8")
+    fresh.replace(path)
+    return found
+
+
+def spans(found: xarray.Dataset, name: str, variable: str = "rate") -> pandas.DataFrame:
+    """Mean, lowest and highest fold by layer."""
+    rate = found[variable]
+    columns = {"layer": found.layer, "rate": rate.mean("fold"), "low": rate.min("fold"), "high": rate.max("fold")}
+    return pandas.DataFrame({key: column.values for key, column in columns.items()}).assign(probe=name)
+
+
+def last(found: xarray.Dataset, variable: str = "rate") -> float:
+    """The mean rate of the deepest layer that was asked for."""
+    return float(found[variable].isel(layer=-1).mean())
+
+
+def trend(found: xarray.Dataset) -> float:
+    """Spearman's correlation of layer and rate."""
+    rate = found["rate"].mean("fold")
+    return spearman(pandas.Series(rate.layer.values), pandas.Series(rate.values))
+
+
+def guessing(found: xarray.Dataset) -> float:
+    return float(found["chance"].mean())
+
+
+def sample(found: xarray.Dataset, context: Context, corpus: Corpus | None = None) -> str:
+    """For subtitles."""
+    folds = found.sizes["fold"]
+    split = f"{folds} folds" if folds > 1 else "one split"
+    about = f"{found.attrs['sentences']:,} sentences, {found.attrs['tokens']:,} tokens, {split}"
+    return f"{about}; {context.model.id} · {called(corpus or context.corpus)}"
+
+
+def by_layer(table: pandas.DataFrame, title: str, subtitle: str, found: xarray.Dataset, **more: Any) -> Drawing:
+    """Lines of rates over the layers, with what guessing would give."""
+    chance = (guessing(found), f"guessing {guessing(found):.1%}")
+    settings = {"color": "probe", "order": tuple(KINDS.values()), "y_title": "tokens recognised", "limits": (0.0, 1.0)}
+    return Drawing("lines", table, "layer", "rate", title, subtitle, rule=chance, **settings | more)
+
+
+def points(share: float) -> str:
+    return f"{100 * share:.1f} points"

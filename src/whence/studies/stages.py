@@ -1,0 +1,83 @@
+"""What the sections about the LM head share: the sentence, the clozes, the names of the head's stages."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import xarray
+
+from whence.cloze import cloze
+from whence.errors import Unsupported
+from whence.head import head
+from whence.readers import Corpus
+from whence.studies.context import Context, called
+from whence.studies.prepare import Chosen
+from whence.studies.published import published
+from whence.text import MASK
+
+PAPER = "Podkorytov et al. 2021"
+BASE = "bert-base-uncased"
+RANKS = (1, 2, 5, 10, 20, 50, 100)
+SHORT = (1, 10, 100)  # of them, in tables beside the paper's
+QUESTIONS, INTACT = 29774, 29714  # of the paper; those that end in a period
+THEIRS = f"Theirs: the whole of LAMA ConceptNet, {QUESTIONS:,} clozes."
+
+
+def printed(*keys: str) -> Any:
+    return published("podkorytov2021", *keys)
+
+
+def text_of(context: Context) -> str:
+    """The sentence asked for, or the paper's; a decoder reads it up to the gap."""
+    return readable(context, context.text or printed("sentence"))
+
+
+def readable(context: Context, text: str) -> str:
+    return text.split(MASK)[0].rstrip() if context.model.anatomy.causal else text
+
+
+def at_gap(context: Context, text: str | None = None, **options: Any) -> xarray.Dataset:
+    """The head at the first gap of the text, or of the study's sentence."""
+    found = head(context.model, text or text_of(context), **options)
+    return found.isel(position=0) if "position" in found.dims else found
+
+
+def names_of(found: xarray.Dataset) -> list[str]:
+    return [str(name) for name in found["stage"].values]
+
+
+def norm_of(names: Sequence[str]) -> tuple[str, str] | None:
+    """The stages at which the head's last norm has normalised, and has put its weights on."""
+    found = next((prefix for prefix in ("lnorm", "norm") if f"{prefix}-n" in names), None)
+    return None if found is None else (f"{found}-n", f"{found}-w")
+
+
+NO_NORM = "no norm stands between this model's last block and its embeddings"
+
+
+def sentences_of(context: Context, corpus: Corpus | None = None) -> Chosen:
+    return context.sentences(context.amount(60, 10**9), corpus)
+
+
+def folder(context: Context, verb: str, sentences: Chosen) -> Path:
+    """Where this model's answers to these sentences are kept."""
+    of = repr((context.model.id, context.model.revision, sentences.key))
+    return context.out / "runs" / f"{verb}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
+
+
+def clozes(context: Context, corpus: Corpus | None = None) -> xarray.Dataset:
+    """Where every stage puts the answers; from the study's folder if they were asked for before."""
+    sentences = sentences_of(context, corpus)
+    told = context.telling(f"clozes: {called(sentences.corpus)}")
+    found = cloze(context.model, sentences, out=folder(context, "cloze", sentences), progress=told)
+    if not found.attrs["scored"]:
+        raise Unsupported(
+            f"no sentence of {called(sentences.corpus)} has a gap that this model reads and an answer of one token"
+            " (it takes a cloze corpus, such as --data lama:FILE)"
+        )
+    return found
+
+
+def asked(found: xarray.Dataset, context: Context, corpus: Corpus | None = None) -> str:
+    return f"{found.attrs['scored']:,} clozes; {context.model.id} · {called(corpus or context.corpus)}"

@@ -1,0 +1,144 @@
+"""The study of the LM head end to end: the built-in model, a decoder, a model without a head, text without gaps."""
+
+import json
+import re
+
+import pandas
+import pytest
+import torch
+from transformers import BertModel
+
+import whence
+from tests.families import build
+from whence.text import MASK
+
+SORTED = ("last_by_stage", "stage_by_last", "first_by_stage", "stage_by_first")
+NAMES = ("spearman", "spearman_published", "spearman_corpus", *(f"sorted_{name}" for name in SORTED))
+NAMES += ("norm_weight", "norm_bias", "hits", "hits_1", "changes", "changes_hits", "lens")
+LIMIT = 24
+
+
+@pytest.fixture(scope="module")
+def corpora(data):
+    names = ("conceptnet_146", "squad")
+    return [whence.read(f"lama:{data / 'lama' / name}.jsonl", limit=LIMIT) for name in names]
+
+
+@pytest.fixture(scope="module")
+def out(builtin, corpora, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    whence.study("head", builtin, corpora, folder, quick=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(out):
+    return json.loads((out / "findings.json").read_text())
+
+
+def table(out, name):
+    return pandas.read_csv(out / "tables" / f"head_{name}.csv")
+
+
+def test_every_section_draws_and_writes(out, found):
+    assert [picture["name"] for picture in found["pictures"]] == [f"head_{name}" for name in NAMES]
+    assert not found["left_out"]
+    for name in NAMES:
+        assert len(table(out, name)) == len(pandas.read_parquet(out / "tables" / f"head_{name}.parquet")) > 3
+        assert (out / "charts" / f"head_{name}.svg").read_text().count("<path") > 6
+    for name in ("spearman_last", "hits_published", "changes_published"):
+        assert len(table(out, name)) > 3
+
+
+def test_hits_are_those_of_the_logits(out, builtin, corpora):
+    """Counted here from the model's own logits."""
+    ranks = []
+    for given in corpora[0]:
+        tokens = builtin.tokenizer(given.text, return_tensors="pt")
+        place = tokens["input_ids"][0].tolist().index(builtin.tokenizer.mask_token_id)
+        answer = builtin.tokenizer.convert_tokens_to_ids(given.labels["answer"])
+        with torch.no_grad():
+            logits = builtin.model(**tokens).logits[0, place]
+        ranks.append(int((logits > logits[answer]).sum()) + 1)
+    drawn = table(out, "hits").query("stage == 'lmhead-out'").set_index("k")["found"]
+    for k, share in drawn.items():
+        assert share == pytest.approx(sum(rank <= k for rank in ranks) / LIMIT)
+    before = table(out, "changes_hits").query("change == 'as it is'").set_index("k")["found"]
+    assert before.to_numpy() == pytest.approx(drawn.to_numpy())
+
+
+def test_what_is_drawn_is_consistent(out, builtin):
+    grid = table(out, "spearman").pivot(index="stage", columns="other_stage", values="spearman")
+    assert grid.to_numpy() == pytest.approx(grid.T.to_numpy(), abs=1e-6)
+    weights = table(out, "norm_weight")["weight"]
+    assert weights.to_numpy() == pytest.approx(
+        builtin.model.cls.predictions.transform.LayerNorm.weight.detach().numpy()
+    )
+    histogram = table(out, "changes").groupby("change")["sentences"].sum()
+    assert (histogram == LIMIT).all()
+    lens = table(out, "lens")
+    assert (lens[lens["layer"] == 6]["share"] == 1).all()
+
+
+def test_sorted_scores_are_sorted(out):
+    for name in SORTED:
+        drawn = table(out, f"sorted_{name}")
+        for _, rows in drawn[drawn["line"] == "sorting"].groupby("stage"):
+            assert rows["score"].is_monotonic_increasing
+        assert drawn.groupby(["stage", "line"]).size().max() <= 300
+
+
+def test_published_numbers_are_shares_of_the_clozes(out):
+    theirs = table(out, "hits_published").set_index("stage")
+    assert theirs["bert-base-uncased @10"]["lmhead-out"] == f"{9460 / 29774:.1%}"
+    assert table(out, "changes_published").set_index("change")["bert-base-uncased @1"]["final period removed"] == "7.9%"
+
+
+def test_findings_carry_their_statistics(found):
+    assert len(found["claims"]) == 4
+    for claim in found["claims"]:
+        assert claim["confirmed"] in (True, False, None) and re.search(r"\d", claim["statistic"])
+
+
+def test_the_page_needs_nothing_else(out):
+    assert not re.search(r"(src|href)=\"(https?:)?//", (out / "report.html").read_text())
+
+
+def test_it_goes_on_where_it_was(out, builtin, corpora, monkeypatch):
+    before = table(out, "hits")
+    monkeypatch.setattr("whence.cloze.answered", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr("whence.perturb.answered", lambda *_: pytest.fail("asked again"))
+    whence.study("head", builtin, corpora, out, quick=True)
+    pandas.testing.assert_frame_equal(table(out, "hits"), before)
+
+
+def test_a_sentence_of_ones_own(builtin, corpora, tmp_path):
+    page = whence.study("head", builtin, corpora[0], tmp_path, quick=True, text=f"The {MASK} barked.").read_text()
+    assert "The [MASK] barked." in page
+
+
+def test_a_decoder_gets_its_stages_and_is_told_what_it_has_not(builtin, corpora, tmp_path):
+    llama = whence.load(build("llama", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
+    whence.study("head", llama, corpora[0], tmp_path, quick=True)
+    found = json.loads((tmp_path / "findings.json").read_text())
+    assert set(table(tmp_path, "hits")["stage"]) == {"trf-out", "norm-n", "norm-w", "unembed"}
+    left = {each["what"]: each["why"] for each in found["left_out"]}
+    (bias,) = [why for what, why in left.items() if "bias" in what]
+    (changes,) = [why for what, why in left.items() if "period" in what]
+    assert "has no bias" in bias and "before the gap" in changes
+    assert len(found["claims"]) == 2
+
+
+def test_a_model_without_a_head_is_told_so(builtin, corpora, tmp_path):
+    bare = whence.load(BertModel(builtin.model.config).eval(), builtin.tokenizer)
+    page = whence.study("head", bare, corpora[0], tmp_path, quick=True).read_text()
+    found = json.loads((tmp_path / "findings.json").read_text())
+    assert not found["pictures"] and len(found["left_out"]) == 7 and "needs head" in page
+
+
+def test_text_without_gaps_gives_the_sentence_only(builtin, tmp_path):
+    (tmp_path / "plain.txt").write_text("No gap in here.\nNor in here.\n")
+    whence.study("head", builtin, str(tmp_path / "plain.txt"), tmp_path / "out", quick=True)
+    found = json.loads((tmp_path / "out" / "findings.json").read_text())
+    assert "head_spearman" in [picture["name"] for picture in found["pictures"]]
+    assert any("cloze corpus" in each["why"] for each in found["left_out"])

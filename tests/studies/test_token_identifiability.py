@@ -1,0 +1,116 @@
+"""The study of token identifiability end to end: the built-in model, another model beside it, a decoder."""
+
+import json
+import re
+
+import pandas
+import pytest
+
+import whence
+from tests.families import build
+from whence.studies.identified import LEAST, QUICK, WORDS
+from whence.studies.prepare import Chosen, at_most
+
+NAMES = ("rates", "across_linear_cosine", "across_linear_l2", "train_test", "training_share", "previous")
+NAMES += ("other_model", "neighbours_linear_cosine", "data_1")
+BESIDE = ("last_layer", "across", "training_shares", "data")
+
+
+@pytest.fixture(scope="module")
+def corpora(data):
+    mrpc = whence.read(f"mrpc:{data / 'mrpc' / 'dev.tsv'}", limit=30)
+    cola = whence.read(f"cola:{data / 'cola' / 'in_domain_dev.tsv'}", limit=40)
+    return mrpc, cola
+
+
+@pytest.fixture(scope="module")
+def other(builtin):
+    """A tiny random encoder over the same vocabulary: the other model need not be like the first."""
+    return whence.load(build("bert", vocab_size=len(builtin.tokenizer), pad_token_id=0), builtin.tokenizer)
+
+
+@pytest.fixture(scope="module")
+def out(builtin, corpora, other, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    whence.study("token-identifiability", builtin, corpora, folder, quick=True, other=other)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(out):
+    return json.loads((out / "findings.json").read_text())
+
+
+def table(out, name):
+    return pandas.read_csv(out / "tables" / f"identity_{name}.csv")
+
+
+def test_every_section_draws_and_writes(out, found):
+    assert [picture["name"] for picture in found["pictures"]] == [f"identity_{name}" for name in NAMES]
+    for name in NAMES:
+        written = table(out, name)
+        assert len(written) == len(pandas.read_parquet(out / "tables" / f"identity_{name}.parquet")) > 3
+        assert (out / "charts" / f"identity_{name}.svg").read_text().count("<path") > 6
+    for name in BESIDE:
+        assert len(table(out, name)) > 2
+    left = [each["what"] for each in found["left_out"]]
+    assert len(left) == 2 and all("Figs" in what for what in left), "only what the quick sample leaves out"
+
+
+def test_the_rates_are_those_of_identify(out, builtin, corpora):
+    sentences = list(Chosen(corpora[0], QUICK.sentences, at_most(WORDS, LEAST)))
+    alone = whence.identify(builtin, sentences, loss="l2", folds=QUICK.folds, truncate=True, cache=out)
+    drawn = table(out, "rates").query("probe == 'linear, L2'").set_index("layer")
+    assert drawn["rate"].to_numpy() == pytest.approx(alone.rate.mean("fold").values)
+    assert drawn["low"].to_numpy() == pytest.approx(alone.rate.min("fold").values)
+    train = table(out, "train_test").query("probe == 'linear, train'")["rate"]
+    assert train.to_numpy() == pytest.approx(alone.train_rate.mean("fold").values)
+
+
+def test_what_is_drawn_is_consistent(out):
+    """The diagonal of trained-on against tested-on, and the neighbour no places away, are one experiment."""
+    grid = table(out, "across_linear_cosine")
+    same = grid[grid["trained_on"] == grid["tested_on"]].set_index("tested_on")["rate"]
+    itself = table(out, "neighbours_linear_cosine").query("probe == 'the token itself'").set_index("layer")["rate"]
+    assert same[itself.index].to_numpy() == pytest.approx(itself.to_numpy())
+    for name in ("rates", "previous", "neighbours_linear_cosine", "data_1"):
+        assert table(out, name)["rate"].between(0, 1).all()
+
+
+def test_findings_carry_their_statistics(found):
+    assert len(found["claims"]) == 13
+    for claim in found["claims"]:
+        assert claim["confirmed"] in (True, False, None) and re.search(r"\d", claim["statistic"])
+    known = {claim["says"]: claim["confirmed"] for claim in found["claims"]}
+    for words in ("A linear map is enough", "fewer tokens are recognised the deeper", "late layers"):
+        assert next(confirmed for says, confirmed in known.items() if words in says), words
+
+
+def test_published_figures_stand_beside_ours_only_where_the_model_is_theirs(out):
+    assert table(out, "rates")["published"].isna().all()
+    assert table(out, "training_shares")["bert-base-uncased, layer 11"].tolist() == [0.74, 0.8, 0.81, 0.82]
+    assert table(out, "last_layer").set_index("last layer")["bert-base-uncased"]["linear, cosine"] == "93%"
+
+
+def test_the_page_needs_nothing_else(out):
+    page = (out / "report.html").read_text()
+    assert not re.search(r"(src|href)=\"(https?:)?//", page)
+    assert "Not here: Brunner et al. 2020, Figs 9 and 10" in page
+
+
+def test_it_goes_on_where_it_was(out, builtin, corpora, other, monkeypatch):
+    before = table(out, "rates")
+    monkeypatch.setattr("whence.studies.identified.identify", lambda *_, **__: pytest.fail("asked again"))
+    whence.study("token-identifiability", builtin, corpora, out, quick=True, other=other)
+    pandas.testing.assert_frame_equal(table(out, "rates"), before)
+
+
+def test_a_decoder_alone(builtin, corpora, tmp_path):
+    """No second model, no second corpus, no absolute positions: what is missing is said, what is odd is explained."""
+    llama = whence.load(build("llama", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
+    page = whence.study("token-identifiability", llama, corpora[1], tmp_path, quick=True).read_text()
+    found = json.loads((tmp_path / "findings.json").read_text())
+    left = {each["what"].split(": ")[-1]: each["why"] for each in found["left_out"]}
+    assert "--other" in left["fine-tuned against not"] and "--data" in left["CoLA and MNLI"]
+    assert "has not read what stands to the right" in page and "is a tie" in page
+    assert len(found["pictures"]) == len(NAMES) - 2
