@@ -7,8 +7,11 @@ import whence
 from whence.models.load import Model
 from whence.plot.charts import maps, mixing_grid, mixing_lines
 from whence.plot.head import lens
+from whence.plot.identity import grid, neighbours, rates
 
 HERE = Path(__file__).parent / "pictures"
+MRPC = Path(__file__).parents[2] / "shared" / "data" / "mrpc" / "dev.tsv"
+OTHERS = (("linear", "l2"), ("naive", "cosine"), ("naive", "l2"))
 SHORT = "The keys to the cabinet [MASK] on the table."
 LONG = (
     "The old man who fed the hungry pigeons every morning was [MASK], and nobody who lived near the station knew where"
@@ -29,6 +32,7 @@ def main() -> None:
         "mixing": mixing_grid(short),
         "mixing_methods": mixing_lines(short),
         **head(model),
+        **identity(model),
     }
     HERE.mkdir(exist_ok=True)
     for name, chart in pictures.items():
@@ -38,6 +42,21 @@ def main() -> None:
 def head(model: Model) -> dict[str, Any]:
     """The LM head on the states of every layer."""
     return {"head_lens": lens(whence.head(model, "The keys to the [MASK] were on the table.", layer="all"))}
+
+
+def identity(model: Model) -> dict[str, Any]:
+    """Token identifiability on MRPC, minutes of work; without that corpus the pictures there are stay."""
+    if not MRPC.exists():
+        return {}
+    corpus = whence.read(f"mrpc:{MRPC}")
+    linear = whence.identify(model, corpus, test_layers=range(1, 7))
+    others = [whence.identify(model, corpus, probe, loss=loss) for probe, loss in OTHERS]
+    beside = [whence.identify(model, corpus, offset=offset, folds=3) for offset in (-2, -1, 1, 2)]
+    return {
+        "identity": rates([linear, *others]),
+        "identity_grid": grid(linear),
+        "identity_neighbours": neighbours([linear, *beside]),
+    }
 
 
 if __name__ == "__main__":

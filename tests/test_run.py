@@ -459,8 +459,8 @@ def test_memory_does_not_grow_with_the_corpus(model, tmp_path):
     def watch(done, total):
         used[done] = psutil.Process().memory_info().rss / 2**20
 
-    corpus = (text for start in range(4) for text in tiny.texts(1000, seed=start))
-    whence.run(model, corpus, ["mixing", "attn_w"], tmp_path / "run", part_size=100, progress=watch)
+    corpus = (text for start in range(4) for text in tiny.texts(1000, seed=start, longest=4))
+    whence.run(model, corpus, ["mixing", "attn_w"], tmp_path / "run", part_size=200, progress=watch)
     assert max(used.values()) - used[200] < 40, "megabytes from 200 to 4000 sentences"
 
 

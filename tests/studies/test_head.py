@@ -1,5 +1,6 @@
 """The study of the LM head end to end: the built-in model, a decoder, a model without a head, text without gaps."""
 
+import importlib
 import json
 import re
 
@@ -10,12 +11,18 @@ from transformers import BertModel
 
 import whence
 from tests.families import build
+from whence.errors import Unsupported
+from whence.plot.drawing import draw
+from whence.studies import find
+from whence.studies.context import Context
+from whence.studies.frame import Beside, Claim, Left, Shown
 from whence.text import MASK
 
 SORTED = ("last_by_stage", "stage_by_last", "first_by_stage", "stage_by_first")
 NAMES = ("spearman", "spearman_published", "spearman_corpus", *(f"sorted_{name}" for name in SORTED))
 NAMES += ("norm_weight", "norm_bias", "hits", "hits_1", "changes", "changes_hits", "lens")
-LIMIT = 24
+LIMIT = 12
+pytestmark = pytest.mark.slow  # all of them wait for one study
 
 
 @pytest.fixture(scope="module")
@@ -106,27 +113,29 @@ def test_the_page_needs_nothing_else(out):
 
 def test_it_goes_on_where_it_was(out, builtin, corpora, monkeypatch):
     before = table(out, "hits")
-    monkeypatch.setattr("whence.cloze.answered", lambda *_: pytest.fail("asked again"))
-    monkeypatch.setattr("whence.perturb.answered", lambda *_: pytest.fail("asked again"))
+    for name in ("whence.cloze", "whence.perturb"):  # the verbs hide the modules
+        monkeypatch.setattr(importlib.import_module(name), "answered", lambda *_: pytest.fail("asked again"))
     whence.study("head", builtin, corpora, out, quick=True)
     pandas.testing.assert_frame_equal(table(out, "hits"), before)
 
 
-def test_a_sentence_of_ones_own(builtin, corpora, tmp_path):
-    page = whence.study("head", builtin, corpora[0], tmp_path, quick=True, text=f"The {MASK} barked.").read_text()
-    assert "The [MASK] barked." in page
+def made(model, corpus, out, **more):
+    """What every section gives, drawn but not written, which is what takes long."""
+    context = Context(model, (corpus,), out, quick=True, **more)
+    items = [item for section in find("head").sections for item in section.make(context)]
+    assert all(draw(item.drawing) for item in items if isinstance(item, Shown))
+    return {kind: [item for item in items if isinstance(item, kind)] for kind in (Shown, Claim, Beside, Left)}
 
 
 def test_a_decoder_gets_its_stages_and_is_told_what_it_has_not(builtin, corpora, tmp_path):
     llama = whence.load(build("llama", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
-    whence.study("head", llama, corpora[0], tmp_path, quick=True)
-    found = json.loads((tmp_path / "findings.json").read_text())
-    assert set(table(tmp_path, "hits")["stage"]) == {"trf-out", "norm-n", "norm-w", "unembed"}
-    left = {each["what"]: each["why"] for each in found["left_out"]}
-    (bias,) = [why for what, why in left.items() if "bias" in what]
-    (changes,) = [why for what, why in left.items() if "period" in what]
+    found = made(llama, corpora[0], tmp_path, text=f"The {MASK} barked.")
+    (hits,) = [item for item in found[Shown] if item.name == "head_hits"]
+    assert list(hits.written["stage"].unique()) == ["trf-out", "norm-n", "norm-w", "unembed"]
+    assert "“The”" in found[Shown][0].drawing.subtitle, "a decoder reads up to the gap"
+    bias, changes = (item.why for item in found[Left])
     assert "has no bias" in bias and "before the gap" in changes
-    assert len(found["claims"]) == 2
+    assert len(found[Claim]) == 2 and len(found[Beside]) == 2
 
 
 def test_a_model_without_a_head_is_told_so(builtin, corpora, tmp_path):
@@ -136,9 +145,16 @@ def test_a_model_without_a_head_is_told_so(builtin, corpora, tmp_path):
     assert not found["pictures"] and len(found["left_out"]) == 7 and "needs head" in page
 
 
-def test_text_without_gaps_gives_the_sentence_only(builtin, tmp_path):
+def test_text_without_gaps_is_said_to_have_none(builtin, tmp_path):
     (tmp_path / "plain.txt").write_text("No gap in here.\nNor in here.\n")
-    whence.study("head", builtin, str(tmp_path / "plain.txt"), tmp_path / "out", quick=True)
-    found = json.loads((tmp_path / "out" / "findings.json").read_text())
-    assert "head_spearman" in [picture["name"] for picture in found["pictures"]]
-    assert any("cloze corpus" in each["why"] for each in found["left_out"])
+    context = Context(builtin, (whence.read(tmp_path / "plain.txt"),), tmp_path, quick=True)
+    for title, reason in (
+        ("Many sentences", "cloze corpus"),
+        ("Right answers", "cloze corpus"),
+        ("Earlier", "no sentence"),
+    ):
+        (section,) = [section for section in find("head").sections if section.title.startswith(title)]
+        with pytest.raises(Unsupported, match=reason):
+            list(section.make(context))
+    (changes,) = [section for section in find("head").sections if section.title == "Small changes"]
+    assert [type(item) for item in changes.make(context)] == [Left] * 3

@@ -8,18 +8,23 @@ import pytest
 
 import whence
 from tests.families import build
+from whence.plot.drawing import draw
+from whence.studies import find
+from whence.studies.context import Context
+from whence.studies.frame import Left, Shown
 from whence.studies.identified import LEAST, QUICK, WORDS
 from whence.studies.prepare import Chosen, at_most
 
 NAMES = ("rates", "across_linear_cosine", "across_linear_l2", "train_test", "training_share", "previous")
 NAMES += ("other_model", "neighbours_linear_cosine", "data_1")
 BESIDE = ("last_layer", "across", "training_shares", "data")
+pytestmark = pytest.mark.slow  # all of them wait for one study
 
 
 @pytest.fixture(scope="module")
 def corpora(data):
-    mrpc = whence.read(f"mrpc:{data / 'mrpc' / 'dev.tsv'}", limit=30)
-    cola = whence.read(f"cola:{data / 'cola' / 'in_domain_dev.tsv'}", limit=40)
+    mrpc = whence.read(f"mrpc:{data / 'mrpc' / 'dev.tsv'}", limit=20)
+    cola = whence.read(f"cola:{data / 'cola' / 'in_domain_dev.tsv'}", limit=30)
     return mrpc, cola
 
 
@@ -108,9 +113,11 @@ def test_it_goes_on_where_it_was(out, builtin, corpora, other, monkeypatch):
 def test_a_decoder_alone(builtin, corpora, tmp_path):
     """No second model, no second corpus, no absolute positions: what is missing is said, what is odd is explained."""
     llama = whence.load(build("llama", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
-    page = whence.study("token-identifiability", llama, corpora[1], tmp_path, quick=True).read_text()
-    found = json.loads((tmp_path / "findings.json").read_text())
-    left = {each["what"].split(": ")[-1]: each["why"] for each in found["left_out"]}
+    context = Context(llama, corpora[1:], tmp_path, quick=True)
+    items = [item for section in find("token-identifiability").sections for item in section.make(context)]
+    shown = {item.name.removeprefix("identity_"): item for item in items if isinstance(item, Shown)}
+    assert list(shown) == [name for name in NAMES if name not in ("other_model", "data_1")]
+    assert all(draw(item.drawing) for item in shown.values())
+    left = {item.what.split(": ")[-1]: item.why for item in items if isinstance(item, Left)}
     assert "--other" in left["fine-tuned against not"] and "--data" in left["CoLA and MNLI"]
-    assert "has not read what stands to the right" in page and "is a tie" in page
-    assert len(found["pictures"]) == len(NAMES) - 2
+    assert "has not read" in shown["neighbours_linear_cosine"].note and "is a tie" in shown["rates"].note

@@ -3,6 +3,7 @@
 import shutil
 import threading
 import time
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from transformers import BertConfig, BertForMaskedLM
 CHROMIUM = shutil.which("chromium")
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 QUIET += ("--disable-sync", "--no-first-run")
+LOUD = ("error", "warning")
 BUILTIN, TINY = "whence/builtin", "tiny"
 
 
@@ -93,27 +95,72 @@ def browser():
         opened.close()
 
 
-@pytest.fixture
-def open_page(browser, server, tmp_path):
-    """Opens pages; after the test none may have logged an error or asked anything of another machine."""
-    contexts, wrong = [], []
+class Watched:
+    """Opens pages and notes what none of them may do: log an error, ask anything of another machine."""
 
-    def open_one(address=None, expect_errors=False, **options):
-        context = browser.new_context(
-            **{"viewport": {"width": 1280, "height": 900}, "accept_downloads": True} | options
-        )
-        contexts.append(context)
-        page = context.new_page()
+    def __init__(self, browser, server):
+        self.browser, self.server, self.contexts, self.wrong = browser, server, [], []
+
+    def __call__(self, address=None, expect_errors=False, **options):
+        usual = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
+        self.contexts.append(self.browser.new_context(**usual | options))
+        page = self.contexts[-1].new_page()
         page.set_default_timeout(20_000)
-        own = ("data:", "blob:", "file:", server.address)
-        page.on("request", lambda request: request.url.startswith(own) or wrong.append(f"asks {request.url}"))
-        page.on("pageerror", lambda error: wrong.append(f"error {error}"))
+        own = ("data:", "blob:", "file:", self.server.address)
+        page.on("request", lambda asked: asked.url.startswith(own) or self.wrong.append(f"asks {asked.url}"))
+        page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
+        page.on("dialog", lambda dialog: self.wrong.append(f"dialog {dialog.message}"))
         if not expect_errors:
-            page.on("console", lambda said: said.type in ("error", "warning") and wrong.append(f"console {said.text}"))
-        page.goto(server.address if address is None else address)
+            page.on("console", lambda said: said.type in LOUD and self.wrong.append(f"console {said.text}"))
+        page.goto(self.server.address if address is None else address)
         return page
 
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    def check(self):
+        found, self.wrong = self.wrong, []
+        assert found == []
+
+    def close(self):
+        for context in self.contexts:
+            context.close()
+
+
+@pytest.fixture
+def open_page(browser, server):
+    """Opens pages of their own; afterwards nothing may have gone wrong in any."""
+    watched = Watched(browser, server)
+    yield watched
+    watched.close()
+    watched.check()
+
+
+@pytest.fixture(scope="session")
+def shared(browser, server):
+    watched = Watched(browser, server)
+    yield watched, watched()
+    watched.close()
+
+
+@pytest.fixture
+def visit(shared, server):
+    """Goes somewhere in a page that all tests share, by its address alone."""
+    watched, page = shared
+
+    def go(view, **state):
+        page.goto(link(server, view=view, **state))
+        page.wait_for_selector(f"#{view}:not([hidden]) h2")
+        page.wait_for_timeout(50)
+        return settled(page)
+
+    yield go
+    watched.check()
+
+
+def link(server, **state):
+    return f"{server.address}/#" + "&".join(f"{name}={quote(str(value))}" for name, value in state.items())
+
+
+def settled(page):
+    """All stages are there."""
+    page.wait_for_selector(".panel:not([hidden]) h2")
+    page.wait_for_selector(".work[data-busy=false]", state="attached")
+    return page

@@ -1,14 +1,10 @@
 """The picture of the README, and that the page still looks like it: WHENCE_PICTURES=1 draws it anew."""
 
 import base64
-import itertools
 import os
 from pathlib import Path
 
-import pytest
-
-from tests.web.conftest import BUILTIN
-from tests.web.test_browser import link, settled
+from tests.web.conftest import BUILTIN, link, settled
 
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "explorer.png"
 TEXT = "The keys to the cabinet [MASK] on the table."
@@ -48,12 +44,3 @@ def test_the_page_looks_like_its_picture(open_page, server):
     page.click("#tab-maps")
     other = base64.b64encode(page.screenshot()).decode()
     assert page.evaluate(DIFFERENCE, [other, known]) > page.evaluate(DIFFERENCE, [found, known])
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_covers_anything(open_page, server, width):
-    page = settled(open_page(link(server, text=TEXT, model="tiny"), viewport={"width": width, "height": 900}))
-    boxes = [page.locator(name).first.bounding_box() for name in (".ask", ".header", ".bar", "#left", ".notes")]
-    for above, below in itertools.pairwise(boxes):
-        assert above["y"] + above["height"] <= below["y"] + 1
-    assert all(box["x"] >= 0 and box["x"] + box["width"] <= width + 1 for box in boxes)

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from tests.web.test_browser import link, settled
+from tests.web.conftest import link, settled
+from tests.web.test_browser import show
 
 TWENTY = "The old man who fed the hungry pigeons every morning was [MASK], and nobody knew why."
 SENTENCE = (
@@ -19,57 +20,43 @@ WATCH = """() => {
 }"""
 
 
-def best(tries, attempt):
-    """The smallest of a few: other work on the machine only ever adds."""
-    found = None
-    for _ in range(tries):
-        value = attempt()
-        found = value if found is None or value < found else found
-        if not found:
-            break
-    return found
-
-
 def test_twenty_tokens_appear_within_a_second(open_page, server):
-    page = settled(open_page())
-
-    def attempt(count=[0]):  # noqa: B006  (a new sentence each time)
-        count[0] += 1
-        page.fill("#text", f"{TWENTY[:-1]} {count[0]}.")
+    page = settled(open_page(link(server, text="Warm.")))
+    for number in range(3):  # other work on the machine only ever adds
+        page.fill("#text", f"{TWENTY[:-1]} {number}.")
         began = time.perf_counter()
         page.press("#text", "Enter")
-        page.wait_for_selector(f".token:text-is('{count[0]}')")
+        page.wait_for_selector(f".token:text-is('{number}')")
         first = time.perf_counter() - began
         settled(page)
-        return first, time.perf_counter() - began
+        whole = time.perf_counter() - began
+        if first < 1 and whole < 5:
+            return
+    pytest.fail(f"the first picture took {first:.1f} s, all views {whole:.1f} s")
 
-    first, whole = best(2, attempt)
-    assert first < 1
-    assert whole < 5
 
-
-@pytest.mark.parametrize("view", ["left", "whence", "flow", "maps", "heads"])
-def test_two_hundred_tokens_stay_smooth(open_page, server, view):
-    page = settled(open_page(link(server, text=TWO_HUNDRED, view=view)))
+def test_two_hundred_tokens_stay_smooth(open_page, server):
+    page = settled(open_page(link(server, text=TWO_HUNDRED)))
     assert page.locator(".token").count() > 180
     page.evaluate(WATCH)
-    page.wait_for_timeout(100)
+    for view in ("left", "whence", "flow", "maps", "heads", "compare"):
+        show(page, view)
+        page.wait_for_timeout(200)
+        assert min((slow_tasks(page, view) for _ in range(3)), key=len) == [], view
 
-    def attempt():
-        page.evaluate("() => { window.slow = []; }")
-        page.mouse.wheel(0, -5000)
-        box = page.locator(f"#{view} .grid >> visible=true").first.bounding_box()
-        page.mouse.wheel(0, box["y"] - 120)
-        page.wait_for_timeout(60)
-        box = page.locator(f"#{view} .grid >> visible=true").first.bounding_box()
-        for step in range(40):
-            page.mouse.move(
-                box["x"] + 50 + step / 40 * (box["width"] - 60), box["y"] + 20 + step / 40 * (box["height"] - 80)
-            )
-        for _ in range(6):
-            page.mouse.wheel(0, 60)
-            page.wait_for_timeout(20)
-        page.wait_for_timeout(60)
-        return [task for task in page.evaluate("() => window.slow") if task > LONG]
 
-    assert best(3, attempt) == []
+def slow_tasks(page, view):
+    """Milliseconds of whatever held the page up while the mouse moved over the picture and the page was scrolled."""
+    page.evaluate("() => { window.slow = []; }")
+    picture = page.locator(f"#{view} .grid >> visible=true").first
+    page.mouse.wheel(0, picture.bounding_box()["y"] - 120)
+    page.wait_for_timeout(60)
+    box = picture.bounding_box()
+    for step in range(30):
+        across, down = step / 30 * (box["width"] - 60), step / 30 * (box["height"] - 80)
+        page.mouse.move(box["x"] + 50 + across, box["y"] + 20 + down)
+    for turn in range(6):
+        page.mouse.wheel(0, 60 if turn % 2 else -60)
+        page.wait_for_timeout(20)
+    page.wait_for_timeout(60)
+    return [task for task in page.evaluate("() => window.slow") if task > LONG]

@@ -237,6 +237,7 @@ function show({ element, hover }, spec, { picture, at }, palette) {
     event.preventDefault();
     const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
     const cell = { row: within(spec.selected.row + step[0], spec.rows.length), column: within(spec.selected.column + step[1], spec.columns.length) };
+    spec.selected = cell; // the next key may come before the next drawing
     spec.select(cell);
     announce(spec.describe(cell.row, cell.column));
   };

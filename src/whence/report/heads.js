@@ -140,6 +140,7 @@ function interact({ frame, mark }, data, state, name, side) {
     if (found) open(...found);
   };
   frame.onkeydown = (event) => {
+    const head = state.head === "mean" ? null : state.head; // the last key may not be drawn yet
     if (event.key === "Enter") return open(state.layer, head ?? 0);
     const step = STEPS[event.key];
     if (!step) return;

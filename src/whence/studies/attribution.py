@@ -79,7 +79,7 @@ def _own(context: Context, place: int, first: str, second: str) -> Iterator[Item
             f"{rest.share.iloc[-1]:.0%} of tokens are not their own largest contributor after the last layer",
             f"{context.model.id} · {name}",
             y_title="share of tokens",
-            limits=(0, max(0.4, float(rest.share.max()) * 1.1)),
+            limits=(0.0, max(0.4, float(rest.share.max()) * 1.1)),
         ),
     )
 

@@ -229,7 +229,7 @@ def between_measures(context: Context) -> Iterator[Item]:
             value="r",
             signed=True,
             share=False,
-            limits=(-1, 1),
+            limits=(-1.0, 1.0),
             x_title="",
             y_title="",
             order=names,

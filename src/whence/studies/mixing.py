@@ -57,7 +57,7 @@ def means(context: Context) -> Iterator[Item]:
             published="published",
             y_title="from other tokens",
             x_title="",
-            limits=(0, 1),
+            limits=(0.0, 1.0),
         ),
         note="Diamonds, where there are any, are the published means of the same model.",
     )
@@ -194,7 +194,7 @@ def depth(context: Context) -> Iterator[Item]:
             color="method",
             order=METHODS,
             y_title="from other tokens",
-            limits=(0, 1),
+            limits=(0.0, 1.0),
         ),
     )
     theirs = published("kobayashi2021", "spearman_depth_ATTNRESLN-N")

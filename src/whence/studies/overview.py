@@ -82,7 +82,7 @@ def _by_layer(_: object, moments: pandas.DataFrame) -> Iterator[Item]:
             f"{names[-1]} goes from {main['mean'].iloc[0]:.0%} to {main['mean'].iloc[-1]:.0%}",
             f"means over {int(main['count'].iloc[0]):,} tokens",
             color="variable",
-            limits=(0, 1),
+            limits=(0.0, 1.0),
             y_title="share",
         ),
     )

@@ -200,7 +200,7 @@ def generalisation(context: Context) -> Iterator[Item]:
 
 def training_share(context: Context) -> Iterator[Item]:
     layer = max(1, context.model.anatomy.layers - 1)
-    found = [identified(context, ("mlp", "l2"), layers=[layer], train_share=share) for share in SHARES]
+    found = [identified(context, ("mlp", "l2"), layers=[layer], folds=2, train_share=share) for share in SHARES]
     theirs = list(_printed("mlp_layer11_rate_by_training_share").values())
     table = pandas.DataFrame({"share": [f"{share:.0%}" for share in SHARES], "rate": [last(each) for each in found]})
     table["published"] = theirs if _same(context, context.corpus) else np.nan

@@ -8,6 +8,7 @@ from typing import Any
 import pandas
 
 from whence.plot.drawing import draw
+from whence.plot.palette import THEMES
 from whence.studies.frame import Answered, Beside, Claim, Left, Shown, Study
 from whence.studies.page import page
 
@@ -36,10 +37,12 @@ def _table(stem: Path, table: pandas.DataFrame) -> None:
 
 def _charts(stem: Path, shown: Shown) -> dict[str, str]:
     """SVG text by theme; on the disk the light one, and a page with what hovering tells."""
+    import altair
     import vl_convert
 
-    specs = {theme: draw(shown.drawing, theme).to_dict() for theme in ("light", "dark")}
-    drawn = {theme: vl_convert.vegalite_to_svg(json.dumps(spec)) for theme, spec in specs.items()}
+    with altair.data_transformers.disable_max_rows():
+        specs = {theme: draw(shown.drawing, theme).to_dict() for theme in THEMES}
+    drawn: dict[str, str] = {theme: vl_convert.vegalite_to_svg(json.dumps(spec)) for theme, spec in specs.items()}
     stem.with_suffix(".svg").write_text(drawn["light"], encoding="utf-8")
     html = vl_convert.vegalite_to_html(json.dumps(specs["light"]), bundle=True)
     stem.with_suffix(".html").write_text(html, encoding="utf-8")
