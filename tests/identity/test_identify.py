@@ -151,7 +151,7 @@ def test_a_real_decoder(smollm2, data, cache):
         for probe in ("naive", "linear")
     )
     assert (linear.type_rate.sel(layer=[15, 29]) > naive.type_rate.sel(layer=[15, 29])).all()
-    assert linear.type_rate.sel(layer=29).item() > 0.6
+    assert linear.type_rate.sel(layer=29).item() > 5 * linear.chance.item()
     assert (naive.rate < naive.type_rate).all()  # repeated tokens are told apart by context alone
 
 

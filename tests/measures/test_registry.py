@@ -18,7 +18,7 @@ CHEAP = [name for name in MEASURES if name != "minimum_simplex"]
 @pytest.fixture(scope="module")
 def odd():
     """A family that the table of families does not have: attention and values, no norms."""
-    config = AutoConfig.for_model("cohere", **GROUPED, pad_token_id=0)
+    config = AutoConfig.for_model("arcee", **GROUPED, pad_token_id=0)
     words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 4, "b": 5, "c": 6}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
@@ -92,7 +92,7 @@ def test_nothing_flows_from_the_future(smollm2):
 def test_a_family_outside_the_table_gives_what_it_can(odd):
     found = whence.measure(odd, "a b c a", ["attention", "effective", "null", "rank", "attn_w"])
     assert np.isfinite(found.effective.values).all()
-    with pytest.raises(Unsupported, match=r"'mixing' needs norms.*'cohere'"):
+    with pytest.raises(Unsupported, match=r"'mixing' needs norms.*'arcee'"):
         whence.measure(odd, "a b c", ["mixing"])
 
 

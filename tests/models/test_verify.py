@@ -31,7 +31,7 @@ def test_a_model_without_a_head_gives_all_but_the_head():
 
 
 def test_a_family_outside_the_table_gives_what_passed():
-    model = scatter(AutoModelForCausalLM.from_config(AutoConfig.for_model("cohere", **GROUPED, pad_token_id=0))).eval()
+    model = scatter(AutoModelForCausalLM.from_config(AutoConfig.for_model("arcee", **GROUPED, pad_token_id=0))).eval()
     assert capabilities(verify(locate(model))) == {"attention", "rows", "values", "left padding"}
 
 

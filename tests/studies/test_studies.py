@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pandas
 import pytest
@@ -63,7 +64,7 @@ def test_a_study_goes_on_where_it_was(builtin, data, tmp_path, monkeypatch):
     corpus = whence.read(f"sst2:{data}/sst2/dev.tsv", limit=6)
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
     before = (tmp_path / "tables" / "mixing_means.csv").read_text()
-    monkeypatch.setattr("whence.run.work.measured", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(sys.modules["whence.run.work"], "measured", lambda *_: pytest.fail("measured again"))
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
     assert (tmp_path / "tables" / "mixing_means.csv").read_text() == before
 
@@ -76,7 +77,7 @@ def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path):
     given = [masked(0.12, 90)(Sentence(text)).text for text in texts]
     alone = [whence.measure(builtin, text, ["mixing"])["mixing"] for text in given]
     for method in table.index:
-        values = pandas.concat([pandas.Series(each.sel(method=method).values.ravel()) for each in alone])
+        values = pandas.concat([pandas.Series(each.sel({"method": method}).values.ravel()) for each in alone])
         assert table.loc[method, "mean"] == pytest.approx(values.mean(), rel=1e-4)
         assert table.loc[method, "high"] == pytest.approx(values.max(), rel=1e-4)
 

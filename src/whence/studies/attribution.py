@@ -21,7 +21,7 @@ OPEN = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"})
 
 
 def _run(context: Context, place: int = 0) -> Run:
-    sentences = context.sentences(context.amount(8, 408), context.corpora[place])
+    sentences = context.sentences(context.amount(5, 408), context.corpora[place])
     return context.run(f"contribution-{place}", ["contribution"], sentences, maps=True, error=ERROR)
 
 
