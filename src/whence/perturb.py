@@ -75,7 +75,8 @@ def recipes_of(asked: Iterable[str | Recipe]) -> dict[str, Recipe]:
     wrong = [one for one in given if isinstance(one, str) and one not in RECIPES]
     if wrong or not given:
         raise BadInput(
-            f"There is no recipe {wrong[0]!r}; there are {', '.join(RECIPES)}, and your own: Recipe(token, by) of whence.perturb."
+            f"There is no recipe {wrong[0]!r}; there are {', '.join(RECIPES)}, and your own:"
+            " Recipe(token, by) of whence.perturb."
             if wrong
             else "No recipe was given; for example: no-period."
         )

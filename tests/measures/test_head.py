@@ -9,6 +9,7 @@ from whence.errors import Unsupported
 from whence.measures.head import activation_name, scores, stages_of, states_at, top
 from whence.models.capture import arguments_of, run
 from whence.models.locate import locate
+from whence.models.verify import capabilities, verify
 
 BERT_STAGES = ["trf-out", "dense-w", "dense-b", "gelu", "lnorm-n", "lnorm-w", "lnorm-b", "lmhead-out"]
 # family -> stages; those narrower or wider than the embeddings cannot be scored
@@ -79,6 +80,7 @@ def test_the_last_stage_is_the_logits(name):
 def test_a_factor_on_the_logits(name, cohere):
     model = build(name)
     anatomy, tokens, rows, places = everywhere(model)
+    assert {"norms", "head"} <= capabilities(verify(anatomy))
     with torch.no_grad():
         logits = run(model, tokens)[rows, places]
     found = scores(stages_of(anatomy), states_at(anatomy, tokens, rows, places, [anatomy.layers])[0])

@@ -372,7 +372,8 @@ def test_the_saved_page_opens_from_disk_and_behaves_the_same(open_page, server, 
         page.focus("#whence .grid")
         page.keyboard.press("ArrowUp")
         page.keyboard.press("ArrowRight")
-    assert heading(copy) == heading(live) and "layer 3" in heading(copy)
+        page.wait_for_selector("#whence h2:has-text('layer 3')")
+    assert heading(copy) == heading(live)
     assert state_of(copy)["token"] == "3" and state_of(copy)["view"] == "whence"
 
 

@@ -109,6 +109,8 @@ def panels(ds: xarray.Dataset) -> list[str]:
 
 
 def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
+    if "target_token" not in ds:  # of the heads alone, say
+        return []
     return [
         {"text": _plain(str(token)), "shown": legible(str(token)), "word": _plain(str(word)), "special": bool(special)}
         for token, word, special in zip(

@@ -29,7 +29,7 @@ ERROR = 0.1  # of the sketched contributions
 
 def _run(context: Context) -> Run:
     """Every word with every other: neighbours as far as a sentence reaches."""
-    sentences = context.sentences(context.amount(6, 500), None, of_length(3, 40))
+    sentences = context.sentences(context.amount(6, 500), None, of_length(3, context.amount(20, 40)))
     measures = given_by(context.model.gives, MEASURES)
     return context.run("pairs", measures, sentences, neighbours=10_000, error=ERROR)
 
@@ -38,10 +38,10 @@ def _coreference_run(context: Context) -> Run:
     """Sentences with a noun and a pronoun that are mentions, coreferent or not."""
 
     def chosen(given: Sentence) -> Sentence | None:
-        return given if noun_pronoun(given) and of_length(3, 40)(given) else None
+        return given if noun_pronoun(given) and of_length(3, context.amount(20, 40))(given) else None
 
     measures = given_by(context.model.gives, PRINTED)
-    return context.run("coreference", measures, context.sentences(context.amount(24, 500), None, chosen), neighbours=0)
+    return context.run("coreference", measures, context.sentences(context.amount(16, 500), None, chosen), neighbours=0)
 
 
 def _verdict(difference: float, p: float) -> bool | None:

@@ -17,7 +17,7 @@ const root = document.body.appendChild(h("main", { class: "live" }));
 const brand = root.appendChild(h("div", { class: "brand" }, h("strong", {}, "whence"), h("span", {}, "where the information in every token comes from")));
 const asking = root.appendChild(h("div", {})), shown = root.appendChild(h("div", {}));
 const slots = { main: empty(), edited: empty(), other: empty() };
-let known, fields, view = null;
+let known, fields, view = null, under = 0; // sentences that are being measured
 
 function empty() {
   return { keys: [], data: null, stop: new AbortController(), ask: "", head: "", failed: false, again: false };
@@ -65,12 +65,15 @@ async function fill(name, ask) {
   const slot = (slots[name] = { ...empty(), ask: described, keys: same ? before.keys : [], head: same ? before.head : "", data: same ? before.data : null, again: before.again });
   if (name === "main" && !same) for (const other of ["edited", "other"]) { slots[other].stop.abort(); slots[other] = empty(); }
   fields.complain("");
+  under += 1;
   try {
     for (const stage of stages(ask)) await advance(slot, ask, stage);
-    fields.working("");
     return true;
   } catch (error) {
     return failed(name, slot, error);
+  } finally {
+    under -= 1;
+    if (!under) fields.working("");
   }
 }
 
@@ -81,11 +84,10 @@ function sentenceOf(described) {
 
 function failed(name, slot, error) {
   if (slots[name] !== slot) return false; // something newer is under way
-  fields.working("");
   slot.failed = true;
   if (error instanceof Refused && error.status === 410 && !slot.again) { slots[name] = { ...empty(), again: true }; return follow(); }
   if (!slot.stop.signal.aborted) fields.complain(error instanceof Refused ? error.message : `The page failed: ${error.message}`);
-  else fields.note("Cancelled.");
+  else setTimeout(() => fields.note("Cancelled."));
   return false;
 }
 
