@@ -71,6 +71,23 @@ def test_a_link_restores_everything(open_page, server):
     assert heading(again) == heading(page)
 
 
+def test_what_was_just_chosen_is_not_lost(visit, server):
+    """An address is written a moment after a choice; going elsewhere, or numbers that arrive, may come in between."""
+    page = visit("left", model=TINY, text=CAT)
+    page.evaluate(
+        "(to) => { document.querySelector('#tab-maps').click(); location.hash = to; }",
+        f"text={quote(CAT)}&view=heads&model=tiny",
+    )
+    page.wait_for_selector("#heads:not([hidden]) h2")
+    assert state_of(page)["view"] == "heads"
+    page.evaluate(
+        "(to) => { location.hash = to; document.querySelector('#tab-flow').click(); }",
+        f"text={quote(CAT)}&token=3&model=tiny",
+    )
+    page.wait_for_selector("#flow:not([hidden]) h2")
+    assert state_of(page)["view"] == "flow" and state_of(page)["token"] == "3"
+
+
 def test_back_brings_the_last_sentence(open_page, server):
     page = settled(open_page(link(server, model=TINY, text=CAT)))
     page.fill("#text", "Dogs run.")
@@ -195,8 +212,8 @@ def test_a_pair_and_more_measures(open_page, server):
     assert state_of(page)["measures"] == "value_zeroing"
 
 
-def test_only_the_keyboard(visit):
-    page = visit("left", model=TINY, text=CAT)
+def test_only_the_keyboard(open_page, server):
+    page = settled(open_page(link(server, model=TINY, text=CAT)))
     reached = set()
     for _ in range(60):
         page.keyboard.press("Tab")

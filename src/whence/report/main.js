@@ -36,6 +36,7 @@ export function mount(root, data, { live = null } = {}) {
   const show = (next) => {
     if (!frame || sentence(next) !== sentence(now)) frame = build(root);
     now = next;
+    state.save(); // what was chosen a moment ago
     state.follow(next);
     render();
   };

@@ -20,17 +20,22 @@ const PLACES = ["layer", "token", "source", "head"]; // mean nothing in another 
 // The same selection for every view; `change` is called after each `set`. Inside another page, `alone`, the address is not ours.
 export function create(data, change, alone = false) {
   const state = { data, live: null };
-  let asked = 0;
+  let asked = 0, followed = ""; // the address as it was last read or written here
+  const elsewhere = () => !alone && location.hash !== followed; // somebody went to another address, and the event is yet to come
   const save = () => {
     asked = 0;
+    if (elsewhere()) return;
     history.replaceState(history.state, "", `#${text(state, state.data)}`);
+    followed = location.hash;
   };
   state.follow = (found) => {
     state.data = found;
+    followed = location.hash;
     Object.assign(state, start(found), read(found, alone ? "" : location.hash.slice(1) || found.state || ""));
     if (!state.live) for (const name of ASKED) delete state[name];
   };
   state.set = (changes) => {
+    if (elsewhere()) state.follow(state.data);
     Object.assign(state, changes);
     if (!alone) { clearTimeout(asked); asked = setTimeout(save, 120); } // browsers refuse too many in a row
     change(state);
@@ -40,7 +45,7 @@ export function create(data, change, alone = false) {
   if (alone) return state;
   addEventListener("pagehide", state.save);
   addEventListener("hashchange", () => {
-    state.follow(state.data);
+    if (elsewhere()) state.follow(state.data);
     change(state);
   });
   return state;

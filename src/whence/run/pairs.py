@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from whence.readers.pairs import head
 from whence.run.annotate import Coded
-from whence.text import Mention, Sentence
+from whence.text import Sentence
 
 NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
 
@@ -50,17 +51,9 @@ def _coreference(sentence: Sentence) -> Iterator[Pair]:
 def _entities(sentence: Sentence, heads_only: bool) -> dict[int, frozenset[str]]:
     found: dict[int, frozenset[str]] = {}
     for mention in sentence.mentions:
-        for word in (_head(sentence, mention),) if heads_only else mention.words:
+        for word in (head(sentence, mention),) if heads_only else mention.words:
             found[word] = found.get(word, frozenset()) | {mention.entity}
     return found
-
-
-def _head(sentence: Sentence, mention: Mention) -> int:
-    """The first word of a mention whose governor is outside it; the last word where no tree is known."""
-    inside = frozenset(mention.words)
-    known = any(sentence.words[word].head is not None for word in mention.words)
-    outside = [word for word in mention.words if sentence.words[word].head not in inside]
-    return outside[0] if outside and (known or len(inside) == 1) else mention.words[-1]
 
 
 def _dependency(sentence: Sentence) -> Iterator[Pair]:
