@@ -55,7 +55,7 @@ def test_neighbours_left_and_right(tmp_path):
     chart = neighbours([experiment(offset) for offset in (1, -1, 0, 2)])
     names = {"1 to the left", "the token itself", "1 to the right", "2 to the right"}
     assert set(values(chart, "experiment")) == names
-    assert "70 % of its own tokens" in chart.title.text and "left neighbours" in chart.title.text
+    assert "70 % of tokens" in chart.title.text and "left neighbours" in chart.title.text
     chart.save(tmp_path / "neighbours.svg")
 
 

@@ -12,13 +12,21 @@ from whence.plot.drawing import draw
 from whence.studies import find
 from whence.studies.context import Context
 from whence.studies.frame import Left, Shown
-from whence.studies.identified import LEAST, QUICK, WORDS
+from whence.studies.identified import LEAST, WORDS, Size
 from whence.studies.prepare import Chosen, at_most
 
 NAMES = ("rates", "across_linear_cosine", "across_linear_l2", "train_test", "training_share", "previous")
 NAMES += ("other_model", "neighbours_linear_cosine", "data_1")
+SMALL = Size(sentences=60, folds=2, layers=3, network_layers=2)  # the quick sample with fewer layers
 BESIDE = ("last_layer", "across", "training_shares", "data")
 pytestmark = pytest.mark.slow  # all of them wait for one study
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("whence.studies.identified.QUICK", SMALL)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +43,7 @@ def other(builtin):
 
 
 @pytest.fixture(scope="module")
-def out(builtin, corpora, other, tmp_path_factory):
+def out(builtin, corpora, other, tmp_path_factory, _small):
     folder = tmp_path_factory.mktemp("study")
     whence.study("token-identifiability", builtin, corpora, folder, quick=True, other=other)
     return folder
@@ -63,9 +71,11 @@ def test_every_section_draws_and_writes(out, found):
 
 
 def test_the_rates_are_those_of_identify(out, builtin, corpora):
-    sentences = list(Chosen(corpora[0], QUICK.sentences, at_most(WORDS, LEAST)))
-    alone = whence.identify(builtin, sentences, loss="l2", folds=QUICK.folds, truncate=True, cache=out)
+    sentences = list(Chosen(corpora[0], SMALL.sentences, at_most(WORDS, LEAST)))
     drawn = table(out, "rates").query("probe == 'linear, L2'").set_index("layer")
+    assert list(drawn.index) == [1, 4, 6]
+    asked = {"layers": drawn.index.tolist(), "folds": SMALL.folds}
+    alone = whence.identify(builtin, sentences, loss="l2", truncate=True, cache=out, **asked)
     assert drawn["rate"].to_numpy() == pytest.approx(alone.rate.mean("fold").values)
     assert drawn["low"].to_numpy() == pytest.approx(alone.rate.min("fold").values)
     train = table(out, "train_test").query("probe == 'linear, train'")["rate"]

@@ -35,11 +35,11 @@ def asked(running, seconds, expected):
 
 def test_fifty_clients(started, expected):
     running = started(Limits(waiting=8, kept=2**20))  # little is kept, so that most is measured again
-    asked(running, 2, expected)
+    asked(running, 1.5, expected)
     gc.collect()
     process = psutil.Process()
     before = process.memory_info().rss
-    tally = asked(running, 6, expected)
+    tally = asked(running, 5, expected)
     gc.collect()
     assert tally.wrong == []
     assert set(tally.statuses) <= {200, 202, 410, 429}

@@ -84,7 +84,7 @@ def write(chart: altair.LayerChart, path: Path) -> None:
     chart.save(path, **options)
 
 
-_SAID = {0: "its own tokens", -1: "their left neighbours", 1: "their right neighbours"}
+_SAID = {0: "tokens", -1: "left neighbours", 1: "right neighbours"}
 
 
 def _transfer_finding(mean: xarray.DataArray, first: int, last: int) -> str:
