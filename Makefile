@@ -48,12 +48,13 @@ bench: $(VENV)/.ready-dev ## the benchmarks
 
 studies: $(VENV)/.ready-dev ## every published study in full on the built-in model and DATA, into studies/ (hours; resumes)
 	$(BIN)/whence study attention-identifiability --data text:$(DATA)/enwiki/excerpt_5MB.txt --out studies/attention-identifiability
-	$(BIN)/whence study token-identifiability --data mrpc:$(DATA)/mrpc/dev.tsv --out studies/token-identifiability
+	$(BIN)/whence study token-identifiability --data mrpc:$(DATA)/mrpc/dev.tsv \
+	  --data 'cola:$(DATA)/cola/*.tsv' --data mnli:$(DATA)/mnli/dev_first1500.jsonl --out studies/token-identifiability
 	$(BIN)/whence study attribution --data mrpc:$(DATA)/mrpc/dev.tsv --data $(DATA)/ud_gum/en_gum-ud-dev.conllu --out studies/attribution
 	$(BIN)/whence study mixing --data text:$(DATA)/enwiki/excerpt_5MB.txt --data sst2:$(DATA)/sst2/dev.tsv \
 	  --frequency $(DATA)/frequency/bert_uncased_rank_count_id.txt --out studies/mixing
 	$(BIN)/whence study correlates --data $(DATA)/ud_gum/en_gum-ud-dev.conllu --out studies/correlates
-	$(BIN)/whence study head --data lama:$(DATA)/lama/conceptnet_146.jsonl --out studies/head
+	$(BIN)/whence study head --data lama:$(DATA)/lama/conceptnet_146.jsonl --data lama:$(DATA)/lama/squad.jsonl --out studies/head
 
 pictures: $(VENV)/.ready-dev ## draw the pictures of the documentation again
 	$(BIN)/python docs/pictures.py

@@ -13,6 +13,12 @@ SHOWN = {
     "mixing": ("mixing_means", "mixing_by_type", "mixing_depth"),
     "attention-identifiability": ("correlation_by_length", "attention_by_type"),
     "attribution": ("own_0", "neighbours_0", "tracked"),
+    "token-identifiability": (
+        "identity_rates",
+        "identity_across_linear_cosine",
+        "identity_neighbours_linear_cosine",
+    ),
+    "head": ("head_spearman", "head_hits", "head_changes", "head_lens"),
     "correlates": ("coreference", "open_closed", "between_measures"),
 }
 

@@ -101,7 +101,7 @@ def test_missing_values_are_dashes():
 
 
 tokens = st.lists(
-    st.one_of(st.sampled_from(["日本語", "שלום", "\u200b", "\ud83d", "a" * 90, "", "[SEP]"]), st.text(max_size=12)),
+    st.one_of(st.sampled_from(["日本語", "שלום", "\u200b", "a" * 90, "", "[SEP]"]), st.text(max_size=12)),
     min_size=1,
     max_size=12,
 )

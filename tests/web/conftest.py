@@ -18,12 +18,16 @@ BUILTIN, TINY = "whence/builtin", "tiny"
 
 
 @pytest.fixture(scope="session")
-def models(builtin):
-    """The built-in model and a random one of three layers with the same vocabulary."""
+def models():
+    """The built-in model and a random one of three layers with the same vocabulary.
+
+    Read anew: the server works in a thread of this process, and other tests use theirs at the same time.
+    """
     import torch
 
     import whence
 
+    builtin = whence.load()
     torch.manual_seed(0)
     size = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
     tiny = BertForMaskedLM(BertConfig(vocab_size=len(builtin.tokenizer), **size)).eval()
@@ -36,10 +40,11 @@ class Running:
 
     def __init__(self, models, limits=None):
         from whence.web.app import create
+        from whence.web.serve import SETTINGS
 
         self.app = create(models, limits)
         self.service = self.app.service
-        self._server = uvicorn.Server(uvicorn.Config(self.app, port=0, log_level="warning"))
+        self._server = uvicorn.Server(uvicorn.Config(self.app, port=0, **SETTINGS))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
         while not self._server.started:
@@ -105,7 +110,7 @@ class Watched:
         usual = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
         self.contexts.append(self.browser.new_context(**usual | options))
         page = self.contexts[-1].new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         own = ("data:", "blob:", "file:", self.server.address)
         page.on("request", lambda asked: asked.url.startswith(own) or self.wrong.append(f"asks {asked.url}"))
         page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
@@ -146,6 +151,7 @@ def visit(shared, server):
     watched, page = shared
 
     def go(view, **state):
+        page.wait_for_timeout(150)  # the last test's choices are in the address by now
         page.goto(link(server, view=view, **state))
         page.wait_for_selector(f"#{view}:not([hidden]) h2")
         page.wait_for_timeout(50)

@@ -23,7 +23,7 @@ def show(page, view):
 
 
 def state_of(page):
-    page.wait_for_timeout(150)  # the address is written a moment later
+    page.wait_for_timeout(500)  # the address is written a moment later
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 
@@ -113,6 +113,7 @@ def test_heads_open_in_maps(visit):
     page = visit("heads", model=TINY, text=CAT)
     box = page.locator("#heads canvas").bounding_box()
     page.mouse.click(box["x"] + 34 + 10, box["y"] + 18 + 10)
+    page.wait_for_selector("#maps:not([hidden]) h2")
     found = state_of(page)
     assert (found["view"], found["layer"], found["head"]) == ("maps", "3", "0")
     assert heading(page).startswith("In head 0 of layer 3")
@@ -360,6 +361,7 @@ def table_of(page, view):
     return rows[0], rows[1:]
 
 
+@pytest.mark.slow
 def test_the_saved_page_opens_from_disk_and_behaves_the_same(open_page, server, tmp_path):
     asked = {
         "text": MASKED,

@@ -33,6 +33,7 @@ def asked(running, seconds, expected):
         return pool.submit(lambda: asyncio.run(load(running.address, 50, seconds, expected))).result()
 
 
+@pytest.mark.slow
 def test_fifty_clients(started, expected):
     running = started(Limits(waiting=8, kept=2**20))  # little is kept, so that most is measured again
     asked(running, 1.5, expected)

@@ -153,12 +153,12 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     legend = altair.Legend(title=None, format=form, orient="bottom", gradientLength=140)
     place = {
         "x": _x(drawing, rows),
-        "y": altair.Y(f"{drawing.y}:O", title=drawing.y_title or drawing.y, sort="descending"),
+        "y": altair.Y(f"{drawing.y}:O", title=_title(drawing.y_title, drawing.y), sort="descending"),
     }
     if not pandas.api.types.is_numeric_dtype(rows[drawing.y]):
         crowded = rows[drawing.y].nunique() > CROWDED
         axis = altair.Axis(labels=False, ticks=False) if crowded else altair.Axis()
-        place["y"] = altair.Y(f"{drawing.y}:N", title=drawing.y_title or drawing.y, sort=None, axis=axis)
+        place["y"] = altair.Y(f"{drawing.y}:N", title=_title(drawing.y_title, drawing.y), sort=None, axis=axis)
     cells = (
         altair.Chart(rows)
         .mark_rect()
@@ -166,12 +166,12 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     )
     layers: list[Any] = [cells]
     if len(rows) <= LABELLED:
-        middle = low + 0.55 * (high - low)
-        strong = f"datum['{drawing.value}'] > {middle}" + (
-            f" || datum['{drawing.value}'] < {low / 2}" if drawing.signed else ""
+        far = 0.55 * high if drawing.signed else low + 0.55 * (high - low)
+        strong = f"datum['{drawing.value}'] > {far}" + (
+            f" || datum['{drawing.value}'] < {-far}" if drawing.signed else ""
         )
         ink = altair.condition(strong, altair.value(FURNITURE[theme]["paper"]), altair.value(FURNITURE[theme]["ink"]))
-        text = altair.Text(f"{drawing.value}:Q", format=form.replace("%", "%") if drawing.share else ".2f")
+        text = altair.Text(f"{drawing.value}:Q", format=form)
         layers.append(altair.Chart(rows).mark_text(fontSize=10).encode(**place, text=text, color=ink))
     return altair.layer(*layers).properties(
         width={"step": _step(drawing)}, height={"step": 22 if len(layers) > 1 else 14}
@@ -181,7 +181,7 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
 def _steps(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> altair.Chart:
     color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
     bars = altair.Chart(rows).mark_bar(opacity=0.85, binSpacing=0)
-    x = altair.X(f"{drawing.x}:Q", title=drawing.x_title or drawing.x, bin="binned", scale=_scale(drawing.limits))
+    x = altair.X(f"{drawing.x}:Q", title=_title(drawing.x_title, drawing.x), bin="binned", scale=_scale(drawing.limits))
     return bars.encode(x=x, x2=f"{drawing.x}_end:Q", y=_y(drawing), color=color).properties(width=WIDTH, height=160)
 
 
@@ -218,7 +218,7 @@ def _accent(theme: Theme) -> str:
 
 
 def _x(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
-    title = drawing.x_title or drawing.x
+    title = _title(drawing.x_title, drawing.x)
     numeric = pandas.api.types.is_numeric_dtype(rows[drawing.x])
     if numeric and (drawing.kind == "points" or rows[drawing.x].nunique() > 24):
         return altair.X(f"{drawing.x}:Q", title=title, scale=altair.Scale(zero=False))
@@ -233,11 +233,16 @@ def _x(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
     )
 
 
+def _title(given: str | None, column: str) -> str | None:
+    """Of an axis: the column's name unless another is given; an empty one means none."""
+    return column if given is None else given or None
+
+
 def _y(drawing: Drawing, column: str | None = None) -> altair.Y:
     limits = drawing.limits if drawing.kind != "steps" else None
     return altair.Y(
         f"{column or drawing.y}:Q",
-        title=drawing.y_title or drawing.y,
+        title=_title(drawing.y_title, drawing.y),
         axis=altair.Axis(
             format="%" if drawing.share and drawing.kind != "steps" else altair.Undefined, tickCount=6, grid=False
         ),

@@ -4,12 +4,21 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 from whence.errors import BadInput, Unsupported
 from whence.models.load import Model
 from whence.web.limits import Limits
 
 PORT = 8765
+# An idle connection is closed by the client (httpx after 5 s): were both to do it at once, a request would be lost.
+SETTINGS: dict[str, Any] = {
+    "log_level": "warning",
+    "server_header": False,
+    "timeout_graceful_shutdown": 1,
+    "timeout_keep_alive": 60,
+}
 
 
 def serve(
@@ -20,7 +29,7 @@ def serve(
     hosts: Iterable[str] = (),
     limits: Limits | None = None,
     browse: bool = False,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = partial(print, flush=True),  # noqa: B008
 ) -> None:
     """Runs the explorer until it is interrupted. Without a port, the first free one from 8765 on."""
     try:
@@ -36,8 +45,7 @@ def serve(
     say(f"The explorer: {address}  (Ctrl+C ends it)")
     if browse:
         threading.Timer(0.3, webbrowser.open, [address]).start()
-    settings = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=1)
-    uvicorn.Server(settings).run(sockets=[listening])
+    uvicorn.Server(uvicorn.Config(app, **SETTINGS)).run(sockets=[listening])
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
