@@ -48,7 +48,7 @@ def main() -> None:
     throughput("the built-in model", builtin, texts(400))
     throughput("BERT-base in size", large, texts(96))
     memory()
-    cluster(builtin, texts(1024))
+    cluster(builtin, texts(448))
 
 
 def texts(count: int, longest: int = 45, seed: int = 0) -> list[str]:
@@ -125,7 +125,7 @@ def cluster(model: Model, corpus: list[str]) -> None:
     spent = {name: steady(model, corpus, **asked) for name, asked in jobs.items()}
     ray.shutdown()
     for name, each in spent.items():
-        row(f"{name}: a part of 64 sentences", f"{each * 1000:.0f} ms")
+        row(f"{name}: a part of 32 sentences", f"{each * 1000:.0f} ms")
     row("two Ray workers against one thread here", f"{spent['here, one thread'] / spent['Ray, two workers']:.2f} x")
     row("two Ray workers against two threads here", f"{spent['here, two threads'] / spent['Ray, two workers']:.2f} x")
     lost = spent["Ray, one worker"] - spent["here, one thread"]
@@ -137,7 +137,7 @@ def steady(model: Model, corpus: list[str], **asked) -> float:
     when: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         progress = lambda done, total: when.append(time.perf_counter())  # noqa: E731
-        run(model, corpus, "mixing", f"{folder}/run", part_size=64, progress=progress, **asked)
+        run(model, corpus, "mixing", f"{folder}/run", part_size=32, progress=progress, **asked)
     first = 4
     return (when[-1] - when[first]) / (len(when) - 1 - first)
 

@@ -48,8 +48,10 @@ class _Shipped:
 class _Actor:
     """Lives on some node of the cluster, in a process of its own."""
 
-    def __init__(self, shipped: _Shipped):
-        self._worker = shipped.worker()
+    def __init__(self, shipped: list[Any]):
+        import ray
+
+        self._worker = ray.get(shipped[0]).worker()
 
     def ready(self) -> None:
         """Comes back when the model is there."""
@@ -66,7 +68,8 @@ def work(
         first = next(parts, None)
         if first is None:
             return
-        actors = _actors(ray, worker, workers)
+        shipped = _shipped(ray, worker)  # held until the end: an actor that is started again asks for it again
+        actors = _actors(ray, worker, shipped, workers)
         try:
             yield from _shared_out(ray, actors, chain([first], parts))
         finally:
@@ -97,17 +100,21 @@ def _connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _actors(ray: Any, worker: "Worker", count: int | None) -> list[Any]:
+def _shipped(ray: Any, worker: "Worker") -> Any:
+    model = worker.model
+    return ray.put(
+        _Shipped(model.model, model.tokenizer, model.checks, model.id, model.revision, worker.plan, worker.store)
+    )
+
+
+def _actors(ray: Any, worker: "Worker", shipped: Any, count: int | None) -> list[Any]:
     threads, device = worker.plan.threads, worker.model.model.device.type
     room = int(ray.cluster_resources().get("CPU", 0)) // threads
     if count is None and not room:
         raise BadInput(f"The Ray cluster has no {threads} CPUs for one worker; ask for fewer threads.")
-    model = worker.model
-    shipped = ray.put(
-        _Shipped(model.model, model.tokenizer, model.checks, model.id, model.revision, worker.plan, worker.store)
-    )
     made = ray.remote(num_cpus=threads, num_gpus=int(device == "cuda"), max_restarts=-1)(_Actor)
-    return [made.remote(shipped) for _ in range(count or room)]
+    # inside a list, because Ray does not keep what it unpacks itself for a restart
+    return [made.remote([shipped]) for _ in range(count or room)]
 
 
 def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterator[dict[str, Any]]:
