@@ -1,5 +1,6 @@
 """Every study end to end on the built-in model, and what a model gets that cannot give everything."""
 
+import importlib
 import json
 import re
 import sys
@@ -8,7 +9,7 @@ import pandas
 import pytest
 
 import whence
-from whence.errors import BadInput
+from whence.errors import BadInput, Unsupported
 from whence.plot.drawing import Drawing, draw
 from whence.studies import STUDIES, find
 from whence.studies.prepare import Chosen, at_most, masked, of_length
@@ -134,3 +135,10 @@ def test_every_kind_of_chart_draws_its_rows(kind, theme):
 def test_a_chart_without_data_is_refused():
     with pytest.raises(BadInput, match="nothing to draw"):
         draw(Drawing("lines", pandas.DataFrame({"x": [], "y": []}), "x", "y", "Nothing"))
+
+
+def test_what_is_not_installed_is_named(monkeypatch):
+    needed = sys.modules["whence.studies.needed"]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "statsmodels" else object())
+    with pytest.raises(Unsupported, match="need statsmodels: pip install"):
+        importlib.reload(needed)

@@ -48,10 +48,8 @@ class _Shipped:
 class _Actor:
     """Lives on some node of the cluster, in a process of its own."""
 
-    def __init__(self, shipped: list[Any]):
-        import ray
-
-        self._worker = ray.get(shipped[0]).worker()
+    def __init__(self, shipped: _Shipped):
+        self._worker = shipped.worker()
 
     def ready(self) -> None:
         """Comes back when the model is there."""
@@ -113,8 +111,7 @@ def _actors(ray: Any, worker: "Worker", shipped: Any, count: int | None) -> list
     if count is None and not room:
         raise BadInput(f"The Ray cluster has no {threads} CPUs for one worker; ask for fewer threads.")
     made = ray.remote(num_cpus=threads, num_gpus=int(device == "cuda"), max_restarts=-1)(_Actor)
-    # inside a list, because Ray does not keep what it unpacks itself for a restart
-    return [made.remote([shipped]) for _ in range(count or room)]
+    return [made.remote(shipped) for _ in range(count or room)]
 
 
 def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterator[dict[str, Any]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from whence.errors import BadInput, Unsupported
 from whence.models.load import Model
 from whence.readers import Corpus, read
+from whence.studies import needed  # noqa: F401  (refuses before the rest is imported)
 from whence.studies.context import Context, Progress
 from whence.studies.frame import Answered, Left, Section, Study
 from whence.studies.write import write
