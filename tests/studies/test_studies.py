@@ -83,6 +83,23 @@ def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path):
         assert table.loc[method, "high"] == pytest.approx(values.max(), rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["ids", "words"])
+def test_ranks_from_a_list(builtin, tmp_path, kind):
+    """Only items of the list are drawn, each at its rank."""
+    words = ["the", "town", "cat", "day", "on"]
+    ids = builtin.tokenizer.convert_tokens_to_ids(words)
+    lines = [
+        f"{r} {100 - r} {i}" if kind == "ids" else f"{w}\t{100 - r}"
+        for r, (w, i) in enumerate(zip(words, ids, strict=True), 1)
+    ]
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    (tmp_path / "texts.txt").write_text("The cat sat on the mat today.\nIt rained all day in the old town.")
+    asked = {"quick": True, "frequency": str(tmp_path / "list.txt")}
+    whence.study("mixing", builtin, str(tmp_path / "texts.txt"), tmp_path / "out", **asked)
+    table = pandas.read_csv(tmp_path / "out" / "tables" / "mixing_frequency.csv")
+    assert 3 <= len(table) <= 5 and set((10 ** table["rank"]).round().astype(int)) <= {1, 2, 3, 4, 5}
+
+
 def test_bad_input(builtin, tmp_path):
     with pytest.raises(BadInput, match="no study 'bogus'"):
         whence.study("bogus", builtin, "a.txt", tmp_path)

@@ -1,6 +1,7 @@
 """How much do residual and normalisation take back of what attention mixes? (Kobayashi et al. 2021)"""
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
 import numpy as np
 import pandas
@@ -150,7 +151,7 @@ def frequency(context: Context) -> Iterator[Item]:
                 f"{BASE}, without special": theirs["without_special"][PRINTED[str(method)]],
             }
         )
-    source = context.frequency or "counts in this corpus itself"
+    source = PurePath(context.frequency).name if context.frequency else "counts in this corpus itself"
     yield Beside(
         "mixing_frequency_spearman",
         "the published Spearman correlations with frequency rank",
@@ -171,7 +172,7 @@ def _ranks(context: Context, ids: pandas.Series) -> pandas.Series:
 
         given = frequencies(context.frequency)
         items = ids.tolist() if given.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
-        return pandas.Series(ranks(items, given), index=ids.index)
+        return pandas.Series(ranks(items, given).ranks, index=ids.index)
     tokens = _run(context).tokens
     counts = tokens[tokens["layer"] == tokens["layer"].min()]["token_id"].value_counts()
     return ids.map(counts.rank(ascending=False, method="min"))
