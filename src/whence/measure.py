@@ -4,7 +4,6 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
 from whence.models.load import Model
 from whence.models.memory import attention_bytes, claim, gigabytes
+from whence.models.provenance import provenance as of_model
 from whence.models.trace import Block
 from whence.text import Sentence, sentence
 
 LARGE = 1_000_000_000
-LIBRARIES = ("torch", "transformers", "xarray", "numpy")
 log = logging.getLogger("whence")
 
 
@@ -148,19 +147,12 @@ def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: int) -> dict
 
 def provenance(model: Model, names: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """Where every number came from, in types that every file format keeps."""
-    return {
-        "model": model.id,
-        "revision": model.revision or "",
-        "family": model.anatomy.family,
-        "dtype": str(model.model.dtype).removeprefix("torch."),
-        "device": str(model.model.device),
-        "causal": int(model.anatomy.causal),
+    return of_model(model) | {
         "measures": ",".join(names),
         "parameters": json.dumps(options, default=str, sort_keys=True),
         "seed": int(options.get("seed", 0)),
         "schema": SCHEMA,
-        "whence_version": version("whence"),
-    } | {f"{library}_version": version(library) for library in LIBRARIES}
+    }
 
 
 def _texts(given: Sentence) -> dict[str, str]:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from whence.errors import BadInput
-from whence.measure import LIBRARIES
 from whence.models.load import Model
+from whence.models.provenance import LIBRARIES
 from whence.store import MANIFEST, Store, as_json, at, is_sound, read_manifest, read_record, write_part
 from whence.text import Sentence
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from whence.errors import BadInput, Unsupported
-from whence.measure import LIBRARIES, layers_of
+from whence.measure import layers_of
 from whence.measures.registry import (
     BY_HEAD,
     BY_LAYER,
@@ -24,6 +24,7 @@ from whence.measures.registry import (
     variables,
 )
 from whence.models.load import Model
+from whence.models.provenance import LIBRARIES
 from whence.run.summaries import quantities
 
 SCHEMA = 1
