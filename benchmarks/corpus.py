@@ -45,7 +45,7 @@ REPEATS = 3
 def main() -> None:
     builtin = load()
     large = load(BertModel(BertConfig(), add_pooling_layer=False).eval(), builtin.tokenizer)
-    throughput("the built-in model", builtin, texts(400))
+    throughput("the built-in model", builtin, texts(1200))
     throughput("BERT-base in size", large, texts(96))
     memory()
     cluster(builtin, texts(448))

@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import regex
@@ -39,14 +39,12 @@ def words_over_tokens(spans_of_words: Sequence[Span], spans_of_tokens: Sequence[
 
     White space in front of a token is nobody's, so "▁cat" starts in "cat". Tokens without characters have no word.
     """
-    owners: dict[int, list[int]] = {}
+    last = max((end for _, end in (*spans_of_words, *spans_of_tokens)), default=0)
+    owners: list[list[int]] = [[] for _ in range(last)]
     for place, span in enumerate(spans_of_words):
         for character in range(*span):
-            owners.setdefault(character, []).append(place)
-    return [
-        list(dict.fromkeys(place for character in range(*span) for place in owners.get(character, ())))
-        for span in spans_of_tokens
-    ]
+            owners[character].append(place)
+    return [list(dict.fromkeys(chain.from_iterable(owners[slice(*span)]))) for span in spans_of_tokens]
 
 
 def tokens_of_words(spans_of_words: Sequence[Span], spans_of_tokens: Sequence[Span]) -> list[list[int]]:

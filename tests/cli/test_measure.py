@@ -50,12 +50,12 @@ def test_another_run_is_refused(corpus, tmp_path, capsys):
 def test_control_c_says_how_to_go_on(corpus, tmp_path, capsys, monkeypatch):
     from whence.run.work import Worker
 
-    def interrupted(self, part):
+    def interrupted(self, prepared):
         raise KeyboardInterrupt
 
     out = str(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(Worker, "do", interrupted)
+        patch.setattr(Worker, "measure", interrupted)
         with pytest.raises(SystemExit, match="130"):  # cyclopts leaves by itself
             run(["measure", corpus, "--out", out])
     assert "the same command goes on" in capsys.readouterr().err

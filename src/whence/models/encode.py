@@ -84,8 +84,9 @@ def _aligned(tokenizer: Any, sentence: Sentence, coded: Any, batch: Batch) -> En
         of_tokens = [spans[token] or (0, 0) for token in own]
         for token, found in zip(own, words_over_tokens(of_words, of_tokens), strict=True):
             over[token] = [places[place] for place in found]
+    mask = tokenizer.mask_token_id  # a tokenizer takes its time to tell
     shown = [
-        _shown(sentence, piece, spans[token], parts[token], over[token], ids[token] == tokenizer.mask_token_id)
+        _shown(sentence, piece, spans[token], parts[token], over[token], ids[token] == mask)
         for token, piece in enumerate(tokens)
     ]
     return Encoded(batch, tokens, shown, special, sentence, spans, parts, over)

@@ -39,22 +39,34 @@ class Worker:
     store: Store
 
     def do(self, part: Part) -> dict[str, Any]:
+        return self.write(self.measure(self.prepare(part)))
+
+    def prepare(self, part: Part) -> "Prepared":
+        """The part's tokens; like `write`, no work for the model."""
+        sentences, skipped = self._coded(part)
+        return Prepared(part, skipped, _Found.of(sentences, self.plan))
+
+    def measure(self, prepared: "Prepared") -> "Prepared":
+        found, sentences = prepared.found, prepared.found.sentences
         with _threads(self.plan.threads):
-            sentences, skipped = self._coded(part)
-            found = _Found.of(sentences, self.plan)
             for places in batches([len(each) for each in sentences], self._rows):
                 chosen = [sentences[place] for place in places]
                 longest = len(chosen[0])
                 claim(len(chosen) * self._bytes(longest), longest, self.model.model.device, None)
                 found.add(places, measured(self.model, self.plan, chosen, found.moments.classes))
+        return prepared
+
+    def write(self, prepared: "Prepared") -> dict[str, Any]:
+        """The record of the part, once its tables are in the store."""
+        sentences = prepared.found.sentences
         about = {
-            "sha256": part.sha256,
+            "sha256": prepared.part.sha256,
             "sentences": len(sentences),
             "tokens": sum(len(each) for each in sentences),
-            "skipped": skipped,
+            "skipped": prepared.skipped,
         }
-        written = {name: tables.as_parquet(table) for name, table in found.tables().items()}
-        return write_part(self.store, part.number, written, about)
+        written = {name: tables.as_parquet(table) for name, table in prepared.found.tables().items()}
+        return write_part(self.store, prepared.part.number, written, about)
 
     def _coded(self, part: Part) -> tuple[list[Coded], list[dict[str, Any]]]:
         """The sentences with their tokens, and those left out with the reason."""
@@ -83,6 +95,15 @@ class Worker:
         by_head = anatomy.heads * len(plan.of_dims(HEADS)) if plan.maps else 0
         kept = 8 * tokens**2 * len(plan.layers) * (len(plan.map_names) + by_head)
         return kept + attention_bytes(1, anatomy.heads, tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A part on its way: its sentences with their tokens, those left out with the reason, what was found so far."""
+
+    part: Part
+    skipped: list[dict[str, Any]]
+    found: "_Found"
 
 
 @dataclass(eq=False)
