@@ -1,6 +1,6 @@
 """What the Jacobian of all layers, targets and sources costs: exact, sketched, and as it is usually computed.
 
-Two models, 25 tokens, everything taken in turns in one run. Long computations are timed on a slice and scaled: exact
+Three models, 25 tokens, everything taken in turns in one run. Long computations are timed on a slice and scaled: exact
 on one block, tangents on one source and block, reverse mode on one target (looped: a few of its components) and block.
 Reverse mode to layer l costs l blocks, so all layers cost L (L + 1) / 2 of them.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertModel, PreTrainedModel
+from transformers import BertConfig, BertModel, PretrainedConfig, PreTrainedModel
 
 import whence
 from whence.measures.jacobian import Flow, jacobian, jacobian_local
@@ -42,7 +42,7 @@ class Sizes:
     @property
     def folded(self) -> int:
         """Multiply-adds of the exact pass through one block: making the maps, then four products and the attention."""
-        maps = 13 * self.tokens * self.width**3
+        maps = 6 * self.tokens * self.width**3
         each = 4 * self.tokens * self.width**2 + 3 * self.tokens**2 * self.width
         return maps + self.tokens * self.width * each
 
@@ -52,11 +52,12 @@ def main() -> None:
     model = whence.load()
     given = encode(model.anatomy, model.tokenizer, sentence(TEXT)).batch
     compare("built-in, trained", model.anatomy, given)
-    compare("BERT-base-sized, random weights", locate(base()), given)
+    compare("its size, random weights", locate(random_weights(like=model.anatomy.config)), given)
+    compare("BERT-base-sized, random weights", locate(random_weights(like=BertConfig())), given)
 
 
-def base() -> PreTrainedModel:
-    return BertModel(BertConfig(), add_pooling_layer=False).eval()
+def random_weights(like: PretrainedConfig) -> PreTrainedModel:
+    return BertModel(like, add_pooling_layer=False).eval()
 
 
 def compare(name: str, anatomy: Anatomy, given: Batch) -> None:

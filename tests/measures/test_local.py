@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.families import CONFIGS, batch, build
-from whence.measures import local
+from whence.measures import fold, local
 from whence.measures.direct import direct
 from whence.measures.jacobian import jacobian_local
 from whence.measures.local import local_frobenius
@@ -55,3 +55,13 @@ def test_sources_in_several_parts(monkeypatch):
         whole = local_frobenius(chain.steps[1], 50, PLENTY)
         monkeypatch.setattr(local, "WORK", 1)
         torch.testing.assert_close(local_frobenius(chain.steps[1], 50, PLENTY), whole)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_tokens_that_are_not_read_alike_are_found_out(name, monkeypatch):
+    """Rotary positions and a norm before the attention make a map of every token; supposing otherwise does no harm."""
+    with linearised(locate(build(name)), batch([4])) as chain:
+        step = chain.steps[-1]
+        expected = from_tangents(step)
+        monkeypatch.setattr(fold, "_reads_alike", lambda step: name != "bert")
+        torch.testing.assert_close(local_frobenius(step, 50, PLENTY), expected, rtol=1e-5, atol=1e-7)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jvp
 
-from whence.measures.fold import agrees, heads_tangent, scores_spread
+from whence.measures.scores import heads_tangent, scores_spread
 from whence.measures.vectors import single
 from whence.models.parts import FeedForward, Norm, Parts, Projection
 from whence.models.tangent import Attended, Step
@@ -42,6 +42,11 @@ class Tilt:
         by_token.baddbmm_(by_token @ self.blind, self.blind.mT, alpha=-1 / tangents.shape[-1])
         return tangents.mul_(self.scale)
 
+    def ahead_of(self, maps: Float[Tensor, "t m n"]) -> Float[Tensor, "t m n"]:
+        """This derivative, then one map per token."""
+        scaled = maps * self.scale[..., None]
+        return scaled.baddbmm_(self.blind, self.blind.mT @ scaled, alpha=-1 / maps.shape[1])
+
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
@@ -65,6 +70,18 @@ class Slopes:
         if self.forward.linear is not None and self.linear is not None:
             hidden.addcmul_(tangents @ self.forward.linear.weight, self.linear)
         return hidden @ self.forward.down.weight
+
+    def maps(self) -> Float[Tensor, "t m m"]:
+        """The same as one matrix per token."""
+        forward, linear = self.forward, self.linear
+        tokens, width = len(self.activated), len(forward.activated.weight)
+        found = self.activated.new_empty(tokens, width, width)
+        for token, slope in enumerate(self.activated):
+            hidden = forward.activated.weight * slope
+            if forward.linear is not None and linear is not None:
+                hidden.addcmul_(forward.linear.weight, linear[token])
+            torch.mm(hidden, forward.down.weight, out=found[token])
+        return found
 
 
 def _same(tangents: Tensor) -> Tensor:
@@ -109,6 +126,17 @@ class Direct:
             read = self.feed_before(read.clone())
         return self.feed_after(self._joined(middle, self.feed_inside(self.feed(read))))
 
+    def rest(self) -> Float[Tensor, "t m m"]:
+        """From where the heads join the residual stream to the output, one matrix per token."""
+        assert self.parts.joins_first
+        fed = self.feed.maps()
+        fed = fed if self.feed_before is None else self.feed_before.ahead_of(fed)
+        fed = self.feed_inside(rearrange(fed, "t m n -> m t n")).mul_(self.parts.residual_scale)
+        fed = rearrange(fed, "m t n -> t m n")
+        fed.diagonal(dim1=1, dim2=2).add_(1)
+        fed = self.after.ahead_of(fed) if isinstance(self.after, Tilt) else fed
+        return rearrange(self.feed_after(rearrange(fed, "t m n -> m t n")), "m t n -> t m n")
+
     def _joined(self, stream: Float[Tensor, "k t m"], branch: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
         return torch.add(stream, branch, alpha=self.parts.residual_scale, out=branch)
 
@@ -136,7 +164,7 @@ def direct(step: Step) -> Direct | None:
         feed_inside=_tilt(feed_norms.inside, fed),
         feed_after=_tilt(feed_norms.after, middle + _normed(feed_norms.inside, fed) * scale),
     )
-    return found if agrees(step, found.push) else None
+    return found if step.agrees(found.push) else None
 
 
 def _projected(projection: Projection, attended: Attended) -> Float[Tensor, "t m"]:

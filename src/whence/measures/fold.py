@@ -6,10 +6,11 @@ With q, k, v functions of a token's own state, c = sum_j A_ij v_j what the heads
     W_i = df/dc,    O_i = df/dx + Q_i C_i W_i,    C_i = sum_j g_ij k_j (v_j - c_i)^T    (heads stand side by side)
 
 g is the attention times the slope of the scores. Norms, feed-forward, projections and queries are inside O and W, so a
-tangent costs four products with m x m matrices instead of twelve; the maps cost about thirteen tangents per dimension.
+tangent costs four products with m x m matrices instead of twelve. Where the parts of the block are known, so are most
+of the maps: the feed-forward's is (F diag(slope_i)) D, the norms' are diagonal but for two directions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -17,11 +18,15 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
+from whence.measures.direct import direct
+from whence.measures.scores import heads_tangent, scores_spread
 from whence.models.tangent import Attended, Step, precise
 
-# products with m x m matrices per token and tangent: through the block's own code, through the maps, to make the maps
-PLAIN, FOLDED, MAPS = 12, 4, 14
-AGREE = 1e-4  # relative difference from the block's own derivative that float32 rounding explains
+# products with m x m matrices per token and tangent: through the block's own code, through the maps
+PLAIN, FOLDED = 12, 4
+# the same per token and dimension to make the maps: of a block whose parts are not known, of one with a norm before its
+# attention, of one where all tokens are read alike
+UNKNOWN, NORMED, ALIKE = 14, 9, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +49,20 @@ class Folded:
         return rearrange(self.push(rearrange(tangents, "k t m -> t k m")), "t k m -> k t m")
 
 
-def pays(tangents: int, width: int) -> bool:
-    """Whether making the maps costs less than it saves."""
-    return MAPS * width + FOLDED * tangents < PLAIN * tangents
+def pays(tangents: int, step: Step) -> bool:
+    """Whether making the maps of this block costs less than it saves."""
+    return _cost(step) * step.states.shape[-1] + FOLDED * tangents < PLAIN * tangents
+
+
+def _cost(step: Step) -> int:
+    if step.parts is None or not step.parts.joins_first:
+        return UNKNOWN
+    return ALIKE if _reads_alike(step) else NORMED
+
+
+def _reads_alike(step: Step) -> bool:
+    """Whether queries, keys and values are likely to be the same map of every token; what is made of it is checked."""
+    return step.parts is not None and step.parts.attention_norms.before is None
 
 
 def fold(step: Step, chunk: int) -> Folded | None:
@@ -56,11 +72,22 @@ def fold(step: Step, chunk: int) -> Folded | None:
     """
     if step.attended is None:
         return None
-    queries, keys, values, own = _reads(step, chunk)
+    way = direct(step)
+    if way is None or not way.parts.joins_first:
+        return _agreeing(step, *_reads(step, chunk), chunk)
+    rest = way.rest()
+    if _reads_alike(step) and (found := _agreeing(step, *_alike(step), rest.clone(), chunk)) is not None:
+        return found
+    return _agreeing(step, *_attends(step, chunk), rest, chunk)
+
+
+def _agreeing(step: Step, queries: Tensor, keys: Tensor, values: Tensor, own: Tensor, chunk: int) -> Folded | None:
+    """The maps from those of queries, keys, values and output, if they give the block's own derivative."""
+    assert step.attended is not None
     write = _writes(step, own, chunk)
     own += torch.bmm(_through_scores(step.attended, queries), write)
     folded = Folded(keys, values, own, write, step.attended)
-    return folded if agrees(step, folded.push_tangents_first) else None
+    return folded if step.agrees(folded.push_tangents_first) else None
 
 
 def bytes_of(step: Step) -> int:
@@ -71,28 +98,6 @@ def bytes_of(step: Step) -> int:
     value = step.attended.value.shape[-1]
     columns = groups * (head + value) + width + 3 * groups * shared * max(head, value)
     return step.states.element_size() * tokens * width * columns
-
-
-def heads_tangent(
-    attended: Attended, seen: slice, keys: Float[Tensor, "u k p"], values: Float[Tensor, "u k q"]
-) -> Float[Tensor, "u k n"]:
-    """sum_j A_ij dv_j + sum_j g_ij (q_i dk_j) (v_j - c_i), the tangent of what the heads give but for the queries.
-
-    Every product is one large one per group: targets and the heads that share keys are its rows, tangents its columns.
-    """
-    groups, tangents = len(attended.key), keys.shape[1]
-    keys = rearrange(keys, "u k (g d) -> g u k d", g=groups)
-    values = rearrange(values, "u k (g e) -> g u (k e)", g=groups).contiguous()
-    query = rearrange(attended.query[:, :, seen], "g r t d -> g 1 (r t) d")
-    gain = rearrange(attended.gain[:, :, seen, seen], "g r t s -> g s (r t) 1")
-    scores = (query @ keys.mT).mul_(gain)  # g s (r t) k
-    weights = rearrange(attended.weights[:, :, seen, seen], "g r t s -> g (r t) s")
-    heads = rearrange(torch.bmm(weights, values), "g x (k e) -> g (x k) e", k=tangents)
-    heads.baddbmm_(rearrange(scores, "g s x k -> g (x k) s"), attended.value[:, seen])
-    mixed = rearrange(attended.mixed[:, :, seen], "g r t e -> g (r t) 1 e")
-    heads = rearrange(heads, "g (x k) e -> g x k e", k=tangents)
-    heads.addcmul_(scores.sum(dim=1)[..., None], mixed, value=-1)
-    return rearrange(heads, "g (r u) k e -> u k (g r e)", u=keys.shape[1])
 
 
 def _reads(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -110,11 +115,32 @@ def _reads(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return found[0], found[1], found[2], found[3]
 
 
+def _attends(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Derivatives of queries, keys and values by the token's own state."""
+    parts = [step.attends(directions) for _, directions in _basis(step.states, step.states.shape[-1], chunk)]
+    queries, keys, values = (
+        torch.cat([rearrange(part, "k h t d -> t k (h d)") for part in found], dim=1)
+        for found in zip(*parts, strict=True)
+    )
+    return queries, keys, values
+
+
+def _alike(step: Step) -> tuple[Tensor, Tensor, Tensor]:
+    """The same where they are those of every token: each token carries another direction."""
+    tokens, width = step.states.shape
+    basis = torch.eye(width, dtype=step.states.dtype, device=step.states.device)
+    rounds = -(-width // tokens)
+    given = torch.nn.functional.pad(basis, (0, 0, 0, rounds * tokens - width))
+    found = step.attends(rearrange(given, "(k t) m -> k t m", t=tokens))
+    queries, keys, values = (rearrange(part, "k h t d -> (k t) (h d)")[:width].expand(tokens, -1, -1) for part in found)
+    return queries, keys, values
+
+
 def _writes(step: Step, own: Float[Tensor, "t m m"], chunk: int) -> Float[Tensor, "t n m"]:
     """Derivative of the output by what the heads give; by way of the residual stream where they join it first."""
     assert step.attended is not None
     parts = step.parts
-    if parts is not None and not parts.parallel and parts.attention_norms.inside is None:
+    if parts is not None and parts.joins_first:
         weight = rearrange(precise(parts.projection.weight), "h d m -> (h d) m")
         return (weight * parts.residual_scale) @ own
     size = step.attended.mixed[:, :, 0].numel()
@@ -139,19 +165,3 @@ def _through_scores(attended: Attended, queries: Float[Tensor, "t m p"]) -> Floa
     queries = rearrange(queries, "t m (g r d) -> (g r t) m d", g=groups, r=shared)
     moved = torch.bmm(queries, rearrange(spread, "g r t d e -> (g r t) d e"))
     return rearrange(moved, "(g r t) m e -> t m (g r e)", g=groups, r=shared)
-
-
-def scores_spread(attended: Attended) -> Float[Tensor, "g r t d e"]:
-    """C_i = sum_j g_ij k_j (v_j - c_i)^T for every head."""
-    pairs = rearrange(attended.key[..., None] * attended.value[:, :, None], "g s d e -> g 1 s (d e)")
-    spread = rearrange(attended.gain @ pairs, "g r t (d e) -> g r t d e", d=attended.key.shape[-1])
-    middle = attended.gain @ attended.key[:, None]
-    return spread.sub_(middle[..., None] * attended.mixed[..., None, :])
-
-
-def agrees(step: Step, push: Callable[[Tensor], Tensor]) -> bool:
-    """Whether a derivative, tangents first, is that of the block's own code."""
-    generator = torch.Generator().manual_seed(0)
-    tangents = torch.randn(2, *step.states.shape, generator=generator, dtype=torch.float64).to(step.states)
-    expected = step.push(tangents)
-    return bool((push(tangents) - expected).abs().max() <= AGREE * expected.abs().max())

@@ -61,7 +61,7 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
     report = _Report(road.progress, road.depth * total)
     chunk = portion(road.chain, road.memory)
     together = min(_room(road.chain, road.memory), total)
-    folding = pays(together, road.chain.states.shape[-1])
+    folding = pays(together, road.chain.steps[0])
     for group in _groups(bundles, together if folding else chunk):
         (_folded if folding else _plain)(road, {which: bundles[which] for which in group}, chunk, visit, report)
 

@@ -92,6 +92,11 @@ class Parts:
     parallel: bool
     residual_scale: float
 
+    @property
+    def joins_first(self) -> bool:
+        """Whether what the heads give joins the residual stream as it is, and all else reads it there."""
+        return not self.parallel and self.attention_norms.inside is None
+
 
 def read_affine(module: Any) -> Affine:
     """The weights of a Linear or a Conv1D (GPT-2 keeps them transposed)."""

@@ -26,6 +26,7 @@ from whence.models.parts import Parts
 SEAM = "whence-tangent"
 # states and weights in half precision are taken to float32: a derivative of rounded numbers is noise
 PRECISE = {torch.float64: torch.float64} | dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float32)
+AGREE = 1e-4  # relative difference from the block's own derivative that float32 rounding explains
 Function = Callable[[Tensor], Tensor]
 _answer: ContextVar[Callable[..., tuple[Tensor, Tensor | None]]] = ContextVar("answer")
 
@@ -88,6 +89,13 @@ class Step:
             return _cut(self.block, self.states, heads)[3]
 
         return vmap(lambda direction: jvp(cut, (self._heads,), (direction,))[1])(directions)
+
+    def agrees(self, push: Function) -> bool:
+        """Whether a derivative, tangents first, is that of the block's own code."""
+        generator = torch.Generator().manual_seed(0)
+        tangents = torch.randn(2, *self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
+        expected = self.push(tangents)
+        return bool((push(tangents) - expected).abs().max() <= AGREE * expected.abs().max())
 
     @property
     def _heads(self) -> Float[Tensor, "t n"]:
