@@ -4,14 +4,16 @@ import importlib
 import json
 import re
 import sys
+from pathlib import Path
 
 import pandas
 import pytest
 
 import whence
 from whence.errors import BadInput, Unsupported
-from whence.plot.drawing import Drawing, draw
-from whence.studies import STUDIES, find
+from whence.studies import STUDIES, _answered, find
+from whence.studies.context import Context
+from whence.studies.frame import Claim, Left, Section
 from whence.studies.prepare import Chosen, at_most, masked, of_length
 from whence.text import MASK, Mention, Sentence, Word
 
@@ -135,23 +137,13 @@ def test_as_many_sentences_as_were_asked_for(tmp_path):
     assert [each.text for each in chosen] == ["a b c", "e f g"] and len(chosen) == 2
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["lines", "points", "bars", "boxes", "grid", "steps"])
-def test_every_kind_of_chart_draws_its_rows(kind, theme):
-    import vl_convert
+def test_what_was_found_before_something_unsupported_stays(builtin):
+    def make(context):
+        yield Claim("Something.", True, "of it")
+        raise Unsupported("No more of it.")
 
-    table = pandas.DataFrame(
-        {"x": [1, 2, 3], "y": [0.1, 0.5, 0.3], "low": 0.0, "high": 0.6, "published": [0.2, None, 0.4]}
-    )
-    table = table.assign(lower=0.1, middle=table["y"], upper=0.5, value=table["y"], x_end=table["x"] + 1)
-    drawing = Drawing(kind, table, "x", "y", "A title", "on what", value="value", published="published")
-    svg = vl_convert.vegalite_to_svg(draw(drawing, theme).to_json())
-    assert "A title" in svg and svg.count("<path") > 3
-
-
-def test_a_chart_without_data_is_refused():
-    with pytest.raises(BadInput, match="nothing to draw"):
-        draw(Drawing("lines", pandas.DataFrame({"x": [], "y": []}), "x", "y", "Nothing"))
+    answered = _answered(Section("One", "What?", make), Context(builtin, (), Path()))
+    assert answered.items == [Claim("Something.", True, "of it"), Left("One", "No more of it")]
 
 
 def test_what_is_not_installed_is_named(monkeypatch):

@@ -15,6 +15,9 @@ from whence.plot.palette import MEASURES as NAMED
 # categories that no measure has a colour for, in this order (Okabe & Ito)
 _CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
 WIDTH, HEIGHT, LEAST = 380, 260, 320
+SMALL = 150  # how high small charts are
+LINE = 13  # and a line of text
+MARKED = 24  # places on the x axis up to which each is marked on a line
 CROWDED = 60  # places on an axis beyond which they are not named
 LABELLED = 150  # cells up to which a grid shows its numbers
 
@@ -74,7 +77,7 @@ def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
     places = drawing.table[drawing.x].nunique()
     if drawing.kind == "grid" and 20 < places <= CROWDED:
         return {"width": {"step": 13}, "height": {"step": 16}}, 1
-    return {"width": 190, "height": 190 if drawing.kind == "grid" and places > CROWDED else 150}, 3
+    return {"width": 190, "height": 190 if drawing.kind == "grid" and places > CROWDED else SMALL}, 3
 
 
 def _lines(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
@@ -83,7 +86,8 @@ def _lines(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     if {"low", "high"} <= set(rows):
         band = altair.Chart(rows).mark_area(opacity=0.18)
         layers.append(band.encode(x=_x(drawing, rows), y="low:Q", y2="high:Q", color=_color(drawing, rows, theme)))
-    layers.append(base.mark_line(strokeWidth=2, point={"size": 28}))
+    marked = rows[drawing.x].nunique() <= MARKED
+    layers.append(base.mark_line(strokeWidth=2, point={"size": 28} if marked else False))
     layers += _published(drawing, rows, theme) + _rules(drawing, theme)
     if drawing.color is not None:
         layers.append(_names_at_ends(drawing, rows, theme))
@@ -94,19 +98,31 @@ def _names_at_ends(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> al
     """The categories' names where their lines end, moved apart so that they can be read."""
     assert drawing.color is not None
     last = rows[rows[drawing.x] == rows[drawing.x].max()].dropna(subset=[drawing.y]).sort_values(drawing.y)
-    if drawing.limits is not None:
-        span = drawing.limits[1] - drawing.limits[0]
-    else:
-        columns = [name for name in (drawing.y, "low", "high", drawing.published) if name in rows]
-        span = float(rows[columns].max().max()) - min(0.0, float(rows[columns].min().min()))
-    places: list[float] = []
-    for value in last[drawing.y]:
-        places.append(value if not places else max(value, places[-1] + 0.062 * span))
-    table = last.assign(**{drawing.y: places})[[drawing.x, drawing.y, drawing.color]]
-    base = altair.Chart(table).mark_text(align="left", dx=8, fontSize=11)
+    low, high = drawing.limits or _reached(drawing, rows if drawing.own_scales else drawing.table)
+    line = (high - low) * LINE / (HEIGHT if drawing.by is None else SMALL)
+    table = last.assign(**{drawing.y: _apart(last[drawing.y].tolist(), line, high)})
+    base = altair.Chart(table[[drawing.x, drawing.y, drawing.color]]).mark_text(align="left", dx=8, fontSize=11)
     return base.encode(
         x=_x(drawing, rows), y=f"{drawing.y}:Q", text=f"{drawing.color}:N", color=_color(drawing, rows, theme)
     )
+
+
+def _reached(drawing: Drawing, rows: pandas.DataFrame) -> tuple[float, float]:
+    """The ends of the y axis: what is drawn, and zero."""
+    columns = [name for name in (drawing.y, "low", "high", drawing.published) if name in rows]
+    return min(0.0, float(rows[columns].min().min())), float(rows[columns].max().max())
+
+
+def _apart(values: Sequence[float], least: float, highest: float) -> list[float]:
+    """Rising values at least so far apart, none above the highest unless there is no room below."""
+    places: list[float] = []
+    for value in values:
+        places.append(value if not places else max(value, places[-1] + least))
+    top = highest
+    for at in reversed(range(len(places))):
+        places[at] = min(places[at], max(top, highest - (len(places) - 1 - at) * least))
+        top = places[at] - least
+    return places
 
 
 def _points(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
@@ -115,9 +131,8 @@ def _points(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
         marks = marks.encode(color=altair.value(_CYCLE[0] if theme == "light" else "#4ba0df"))
     else:
         marks = marks.encode(color=_color(drawing, rows, theme, legend=True))
-    return altair.layer(marks.encode(x=_x(drawing, rows), y=_y(drawing)), *_rules(drawing, theme)).properties(
-        width=WIDTH, height=HEIGHT
-    )
+    layers = [marks.encode(x=_x(drawing, rows), y=_y(drawing)), *_published(drawing, rows, theme)]
+    return altair.layer(*layers, *_rules(drawing, theme)).properties(width=WIDTH, height=HEIGHT)
 
 
 def _bars(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
@@ -220,7 +235,7 @@ def _accent(theme: Theme) -> str:
 def _x(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
     title = _title(drawing.x_title, drawing.x)
     numeric = pandas.api.types.is_numeric_dtype(rows[drawing.x])
-    if numeric and (drawing.kind == "points" or rows[drawing.x].nunique() > 24):
+    if numeric and (drawing.kind == "points" or rows[drawing.x].nunique() > MARKED):
         return altair.X(f"{drawing.x}:Q", title=title, scale=altair.Scale(zero=False))
     if not numeric and drawing.kind == "grid" and rows[drawing.x].nunique() > CROWDED:
         return altair.X(f"{drawing.x}:N", title=title, sort=None, axis=altair.Axis(labels=False, ticks=False))

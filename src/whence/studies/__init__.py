@@ -62,7 +62,9 @@ def _answered(section: Section, context: Context) -> Answered:
         return Answered(
             section, [Left(section.title, f"it needs {', '.join(sorted(missing))}, which {family!r} does not give")]
         )
+    answered = Answered(section)
     try:
-        return Answered(section, list(section.make(context)))
-    except Unsupported as error:
-        return Answered(section, [Left(section.title, str(error).rstrip("."))])
+        answered.items.extend(section.make(context))
+    except Unsupported as error:  # what was found before it stays
+        answered.items.append(Left(section.title, str(error).rstrip(".")))
+    return answered

@@ -11,6 +11,7 @@ from whence.studies.context import Context, spearman
 from whence.studies.frame import Claim, Item, Left, Section, Shown, Study
 from whence.studies.prepare import at_most
 
+EVERY = 10  # tokens between the marks of theory
 WORDS = 100  # about the paper's 128 tokens
 KINDS = {"attention": "raw", "effective": "effective"}
 
@@ -68,24 +69,26 @@ def correlation(context: Context) -> Iterator[Item]:
 def nullity(context: Context) -> Iterator[Item]:
     width = context.model.anatomy.config.hidden_size // context.model.anatomy.heads
     table = _by_length(context).sort_values("tokens")
-    theory = table.assign(dimensions=(table["tokens"] - width).clip(lower=0), kind="s − head width, at least")
-    drawn = pandas.concat([table.assign(dimensions=table["nullity"], kind="measured"), theory])
+    bound = (table["tokens"] - width).clip(lower=0)
+    some = (table["tokens"] // EVERY).diff() != 0  # marks of every length would hide what was measured
     yield Shown(
         "nullity_by_length",
         "Brunner et al. 2020, equation 6",
         Drawing(
             "points",
-            drawn[["tokens", "dimensions", "kind"]],
+            table[["tokens", "nullity"]].assign(bound=bound.where(some)),
             "tokens",
-            "dimensions",
+            "nullity",
             "The null space grows by one dimension per token beyond the head width",
-            f"mean over layers and heads of the directions that have no effect; {context.about}",
-            color="kind",
+            f"mean over layers and heads of the directions that have no effect; hollow: tokens − {width}, what there"
+            f" must be at least; {context.about}",
+            published="bound",
+            y_title="dimensions",
             share=False,
         ),
     )
-    low = float((table["nullity"] - (table["tokens"] - width).clip(lower=0)).min())
-    gap = float((table["nullity"] - (table["tokens"] - width).clip(lower=0)).max())
+    low = float((table["nullity"] - bound).min())
+    gap = float((table["nullity"] - bound).max())
     yield Claim(
         "The null space has at least as many dimensions as the text has tokens beyond the head width.",
         bool(low >= -1e-6),

@@ -1,0 +1,54 @@
+"""Charts as data: every kind draws what it is given, and the names of lines can be read."""
+
+import itertools
+
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whence.errors import BadInput
+from whence.plot.drawing import Drawing, _apart, draw
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("kind", ["lines", "points", "bars", "boxes", "grid", "steps"])
+def test_every_kind_of_chart_draws_its_rows(kind, theme):
+    import vl_convert
+
+    table = pandas.DataFrame(
+        {"x": [1, 2, 3], "y": [0.1, 0.5, 0.3], "low": 0.0, "high": 0.6, "published": [0.2, None, 0.4]}
+    )
+    table = table.assign(lower=0.1, middle=table["y"], upper=0.5, value=table["y"], x_end=table["x"] + 1)
+    drawing = Drawing(kind, table, "x", "y", "A title", "on what", value="value", published="published")
+    svg = vl_convert.vegalite_to_svg(draw(drawing, theme).to_json())
+    assert "A title" in svg and svg.count("<path") > 3
+
+
+def test_a_chart_without_data_is_refused():
+    with pytest.raises(BadInput, match="nothing to draw"):
+        draw(Drawing("lines", pandas.DataFrame({"x": [], "y": []}), "x", "y", "Nothing"))
+
+
+def test_published_values_are_hollow_marks():
+    table = pandas.DataFrame({"x": [1, 2, 3], "y": [0.1, 0.5, 0.3], "published": [0.2, None, 0.4]})
+    drawn = draw(Drawing("points", table, "x", "y", "A title", published="published")).to_dict()
+    hollow = [layer for layer in drawn["layer"] if layer["mark"].get("filled") is False]
+    assert len(hollow) == 1 and hollow[0]["encoding"]["y"]["field"] == "published"
+
+
+@pytest.mark.parametrize(("places", "marked"), [(10, True), (40, False)])
+def test_long_lines_have_no_mark_at_every_place(places, marked):
+    table = pandas.DataFrame({"x": range(places), "y": 0.5})
+    drawn = draw(Drawing("lines", table, "x", "y", "A title")).to_dict()
+    assert bool(drawn["layer"][0]["mark"]["point"]) is marked
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.01, 0.12))
+def test_names_are_moved_apart_and_stay_on_the_chart(values, least):
+    values = sorted(values)
+    places = _apart(values, least, 1.0)
+    assert all(after - before >= least - 1e-9 for before, after in itertools.pairwise(places))
+    assert max(places) <= 1 + 1e-9
+    far = all(after - before >= least for before, after in itertools.pairwise(values))
+    assert not far or places == values
