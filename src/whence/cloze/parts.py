@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from whence.errors import BadInput
 from whence.models.load import Model
-from whence.models.provenance import LIBRARIES
+from whence.models.provenance import LIBRARIES, weights_sha256
 from whence.store import MANIFEST, Store, as_json, at, is_sound, read_manifest, read_record, write_part
 from whence.text import Sentence
 
@@ -62,7 +62,7 @@ def manifest(model: Model, kind: str, parameters: Mapping[str, Any]) -> dict[str
     """Everything the numbers depend on besides the corpus."""
     return {
         "kind": kind,
-        "model": {"id": model.id, "revision": model.revision, "weights_sha256": _weights(model)},
+        "model": {"id": model.id, "revision": model.revision, "weights_sha256": weights_sha256(model)},
         "dtype": str(model.model.dtype).removeprefix("torch."),
         "parameters": json.loads(json.dumps(parameters, default=str)),
         "versions": {library: version(library) for library in ("whence", *LIBRARIES)},
@@ -118,14 +118,4 @@ def _digest(sentences: Sequence[Sentence]) -> str:
     digest = hashlib.sha256()
     for given in sentences:
         digest.update(json.dumps([given.text, given.pair, given.id, dict(given.labels)]).encode())
-    return digest.hexdigest()
-
-
-def _weights(model: Model) -> str:
-    import torch
-
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()

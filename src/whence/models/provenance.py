@@ -1,7 +1,11 @@
 """Where every number came from: the model, its precision and place, and the versions of the libraries."""
 
+import hashlib
+import json
 from importlib.metadata import version
 from typing import Any
+
+import torch
 
 from whence.models.load import Model
 
@@ -19,3 +23,19 @@ def provenance(model: Model) -> dict[str, Any]:
         "causal": int(model.anatomy.causal),
         "whence_version": version("whence"),
     } | {f"{library}_version": version(library) for library in LIBRARIES}
+
+
+def weights_sha256(model: Model) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def tokenizer_sha256(tokenizer: Any) -> str:
+    """Truncation and padding are left out: a tokenizer keeps those of its latest call."""
+    if not tokenizer.is_fast:
+        return hashlib.sha256(repr(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
+    parts = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

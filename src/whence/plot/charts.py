@@ -19,7 +19,7 @@ def mixing_grid(ds: xarray.Dataset, method: str | None = None) -> altair.Chart:
     rows = _long(values.values, ("layer", "target"), ds)
     chart = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
     subtitle = f"{label(method).title}; {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}"
-    return _finished(chart, mixing_finding(ds), subtitle)
+    return finished(chart, mixing_finding(ds), subtitle)
 
 
 def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
@@ -38,7 +38,7 @@ def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
     overall = mean.mean("layer").to_series().to_dict()
     low, high = min(overall, key=overall.__getitem__), max(overall, key=overall.__getitem__)
     title = f"{percent(float(overall[high]))} came from others by {high}, {percent(float(overall[low]))} by {low}"
-    return _finished(chart, title, f"mean over {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}")
+    return finished(chart, title, f"mean over {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}")
 
 
 def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = None) -> altair.HConcatChart:
@@ -57,7 +57,7 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
         charts.append(chart.properties(title=label(name).title))
     which = "mean of the heads" if head is None else f"head {head}"
     row = altair.hconcat(*charts).resolve_scale(color="independent")
-    return _finished(row, f"Layer {layer}, {which}", "rows are targets, columns are sources")
+    return finished(row, f"Layer {layer}, {which}", "rows are targets, columns are sources")
 
 
 def _line_ends(mean: xarray.DataArray) -> pandas.DataFrame:
@@ -119,7 +119,7 @@ def _step(rows: pandas.DataFrame, axis: str) -> int:
     return CELL if rows[axis].nunique() <= COMPACT else 6
 
 
-def _finished(chart, title: str, subtitle: str):
+def finished(chart, title: str, subtitle: str | list[str]):
     colours = FURNITURE["light"]
     heading = altair.TitleParams(title, subtitle=subtitle, anchor="start", offset=12, subtitleColor=colours["muted"])
     return (

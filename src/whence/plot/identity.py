@@ -9,6 +9,7 @@ import pandas
 import xarray
 
 from whence.plot import percent
+from whence.plot.charts import finished
 from whence.plot.palette import FURNITURE, SEQUENTIAL
 
 # Okabe & Ito: dark for cosine, light for L2; black and grey without a probe
@@ -75,7 +76,7 @@ def grid(dataset: xarray.Dataset) -> altair.LayerChart:
     )
     first, last = int(mean.trained_on.values[0]), int(mean.trained_on.values[-1])
     title = _transfer_finding(mean, first, last)
-    return _finished(chart, title, _subtitle(dataset, "mean test rate in per cent"))
+    return finished(chart, title, _subtitle(dataset, "mean test rate in per cent"))
 
 
 def write(chart: altair.LayerChart, path: Path) -> None:
@@ -114,7 +115,7 @@ def _lines(
     )
     ends = altair.Chart(_ends(frame)).mark_text(align="left", dx=10, fontSize=11)
     labels = ends.encode(x=x, y=y, color=colour, text="experiment:N")
-    return _finished((_chance(frame, chance) + band + line + labels).properties(**SIZE), title, subtitle)
+    return finished((_chance(frame, chance) + band + line + labels).properties(**SIZE), title, subtitle)
 
 
 def _chance(frame: pandas.DataFrame, chance: float) -> altair.LayerChart:
@@ -169,14 +170,3 @@ def _subtitle(dataset: xarray.Dataset, what: str = "bands span the folds") -> li
 
 def _tooltip(name: str) -> altair.Tooltip:
     return altair.Tooltip(f"{name}:Q", format=".1%")
-
-
-def _finished(chart: altair.LayerChart, title: str, subtitle: list[str]) -> altair.LayerChart:
-    colours = FURNITURE["light"]
-    heading = altair.TitleParams(title, subtitle=subtitle, anchor="start", offset=12, subtitleColor=colours["muted"])
-    return (
-        chart.properties(title=heading)
-        .configure(font="system-ui, sans-serif", background=colours["paper"])
-        .configure_view(stroke=None)
-        .configure_axis(grid=False, domain=False, labelColor=colours["ink"], titleColor=colours["muted"])
-    )

@@ -1,13 +1,9 @@
 """What a run is to measure, checked before any work, and everything that its numbers depend on."""
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
-
-import torch
 
 from whence.errors import BadInput, Unsupported
 from whence.measure import layers_of
@@ -24,7 +20,7 @@ from whence.measures.registry import (
     variables,
 )
 from whence.models.load import Model
-from whence.models.provenance import LIBRARIES
+from whence.models.provenance import LIBRARIES, tokenizer_sha256, weights_sha256
 from whence.run.summaries import quantities
 
 SCHEMA = 1
@@ -138,25 +134,9 @@ def _about(model: Model) -> dict[str, Any]:
         "causal": model.anatomy.causal,
         "dtype": str(model.model.dtype).removeprefix("torch."),
         "device": model.model.device.type,
-        "weights_sha256": _weights_sha256(model),
-        "tokenizer_sha256": _tokenizer_sha256(model.tokenizer),
+        "weights_sha256": weights_sha256(model),
+        "tokenizer_sha256": tokenizer_sha256(model.tokenizer),
     }
-
-
-def _weights_sha256(model: Model) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
-
-
-def _tokenizer_sha256(tokenizer: Any) -> str:
-    """Truncation and padding are left out: a tokenizer keeps those of its latest call."""
-    if not tokenizer.is_fast:
-        return hashlib.sha256(repr(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
-    parts = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _may_change(name: str, before: object) -> bool:
