@@ -11,10 +11,12 @@ import pytest
 
 import whence
 from whence.errors import BadInput, Unsupported
+from whence.plot.drawing import Drawing
 from whence.studies import STUDIES, _answered, find
 from whence.studies.context import Context
-from whence.studies.frame import Claim, Left, Section
+from whence.studies.frame import Answered, Claim, Left, Section, Shown
 from whence.studies.prepare import Chosen, at_most, masked, of_length
+from whence.studies.write import write
 from whence.text import MASK, Mention, Sentence, Word
 
 # study -> its corpora, below the shared data
@@ -144,6 +146,19 @@ def test_what_was_found_before_something_unsupported_stays(builtin):
 
     answered = _answered(Section("One", "What?", make), Context(builtin, (), Path()))
     assert answered.items == [Claim("Something.", True, "of it"), Left("One", "No more of it")]
+
+
+def test_a_picture_of_many_marks_is_pixels_on_the_page(builtin, tmp_path):
+    few, many = (
+        Shown(f"points_{count}", "", Drawing("points", pandas.DataFrame({"x": range(count), "y": 0.5}), "x", "y", "A"))
+        for count in (3, 3000)
+    )
+    answers = [Answered(Section("One", "What?", lambda context: ()), [few, many])]
+    page = write(find("mixing"), Context(builtin, (), tmp_path).provenance("mixing"), tmp_path, answers).read_text()
+    small, large = (page[page.index(f'id="{item.name}"') :].split("</figure>")[0] for item in (few, many))
+    assert small.count("data:image/svg+xml") == 2 and small.count(" 1x") == 2
+    assert large.count("data:image/png") == 2 and large.count(" 2x") == 2 and len(large) < 200_000
+    assert (tmp_path / "charts" / "points_3000.svg").stat().st_size > len(large)
 
 
 def test_what_is_not_installed_is_named(monkeypatch):

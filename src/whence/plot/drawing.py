@@ -160,7 +160,7 @@ def _boxes(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
 
 def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     assert drawing.value is not None
-    most = float(rows[drawing.value].abs().max()) or 1.0
+    most = float(drawing.table[drawing.value].abs().max()) or 1.0  # small charts share their colours
     low, high = drawing.limits or ((-most, most) if drawing.signed else (0.0, most))
     stops = DIVERGING[theme] if drawing.signed else SEQUENTIAL[theme]
     scale = altair.Scale(domain=[low, high], range=list(stops), interpolate="rgb", clamp=True)

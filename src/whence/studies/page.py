@@ -18,6 +18,7 @@ _VERDICTS = {
     None: ("open", "not decided"),
 }
 _ROWS = 40  # of a table on the page; all of them are in the file
+# name -> theme -> the picture itself as an item of a srcset
 Pictures = Mapping[str, Mapping[str, str]]
 
 
@@ -58,14 +59,11 @@ def _section(answer: Answered, pictures: Pictures) -> str:
 
 
 def _shown(item: Shown, pictures: Pictures) -> str:
-    drawn, drawing = pictures[item.name], item.drawing
-    sources = {
-        theme: f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}" for theme, svg in drawn.items()
-    }
+    sources, drawing = pictures[item.name], item.drawing
     alternative = _safe(f"{drawing.title}. {drawing.subtitle}")
     picture = (
         f'<picture><source media="(prefers-color-scheme: dark)" srcset="{sources["dark"]}">'
-        f'<img src="{sources["light"]}" alt="{alternative}"></picture>'
+        f'<img srcset="{sources["light"]}" alt="{alternative}"></picture>'
     )
     note = f" {_safe(item.note)}" if item.note else ""
     files = {

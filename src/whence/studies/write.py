@@ -1,5 +1,6 @@
 """A study's answers as files: tables as CSV and Parquet, charts as SVG and HTML, one page for a person to read."""
 
+import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ from whence.plot.drawing import draw
 from whence.plot.palette import THEMES
 from whence.studies.frame import Answered, Beside, Claim, Left, Shown, Study
 from whence.studies.page import page
+
+LARGE = 200_000  # letters of an SVG, beyond which the report shows pixels
+SHARP = 2  # of them for each of the page
 
 
 def write(study: Study, about: dict[str, Any], out: Path, answers: Sequence[Answered]) -> Path:
@@ -36,17 +40,23 @@ def _table(stem: Path, table: pandas.DataFrame) -> None:
 
 
 def _charts(stem: Path, shown: Shown) -> dict[str, str]:
-    """SVG text by theme; on the disk the light one, and a page with what hovering tells."""
+    """The picture for the report by theme; on the disk the light one, and a page with what hovering tells."""
     import altair
     import vl_convert
 
     with altair.data_transformers.disable_max_rows():
-        specs = {theme: draw(shown.drawing, theme).to_dict() for theme in THEMES}
-    drawn: dict[str, str] = {theme: vl_convert.vegalite_to_svg(json.dumps(spec)) for theme, spec in specs.items()}
+        specs = {theme: json.dumps(draw(shown.drawing, theme).to_dict()) for theme in THEMES}
+    drawn = {theme: vl_convert.vegalite_to_svg(spec) for theme, spec in specs.items()}
     stem.with_suffix(".svg").write_text(drawn["light"], encoding="utf-8")
-    html = vl_convert.vegalite_to_html(json.dumps(specs["light"]), bundle=True)
-    stem.with_suffix(".html").write_text(html, encoding="utf-8")
-    return drawn
+    stem.with_suffix(".html").write_text(vl_convert.vegalite_to_html(specs["light"], bundle=True), encoding="utf-8")
+    if len(drawn["light"]) > LARGE:
+        pixels = {theme: vl_convert.vegalite_to_png(spec, scale=SHARP) for theme, spec in specs.items()}
+        return {theme: _inline("png", png, SHARP) for theme, png in pixels.items()}
+    return {theme: _inline("svg+xml", svg.encode(), 1) for theme, svg in drawn.items()}
+
+
+def _inline(kind: str, data: bytes, density: int) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()} {density}x"
 
 
 def _findings(about: dict[str, Any], answers: Sequence[Answered]) -> dict[str, Any]:
