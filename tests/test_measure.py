@@ -11,6 +11,7 @@ import xarray
 import whence
 from tests.families import build
 from whence.errors import BadInput, Unsupported
+from whence.measures.registry import MEASURES
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -89,6 +90,27 @@ def test_memory_is_announced_before_it_is_taken(builtin, caplog, monkeypatch):
     monkeypatch.setattr(sys.modules["whence.measure"], "LARGE", 1_000_000)
     whence.measure(builtin, "word " * 200, "attention")
     assert "202 tokens will take about" in caplog.text
+
+
+def test_progress_counts_layers(builtin):
+    seen = []
+    whence.measure(builtin, TEXT, ["alti", "block"], progress=lambda done, of: seen.append((done, of)))
+    assert seen == [(step, 12) for step in range(1, 13)]
+
+
+# the expansion rate looks at the weights alone and is there at once
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != "expansion"])
+def test_every_measure_can_be_stopped_on_its_way(builtin, name):
+    def stop(done, of):
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        whence.measure(builtin, "Paris is big.", name, progress=stop)
+    assert builtin.model.config._attn_implementation == "sdpa"  # and the model is as it was
+
+
+class Stopped(Exception):
+    pass
 
 
 def test_what_a_family_cannot_give_is_refused():

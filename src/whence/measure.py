@@ -1,5 +1,6 @@
 """One sentence, measured: a verified pass, every measure asked for, one labelled Dataset."""
 
+import itertools
 import json
 import logging
 import math
@@ -40,7 +41,8 @@ def measure(
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
     `layers` keeps only those blocks (1 is the first). A text longer than the model takes is an error unless `truncate`.
-    `progress(done, of)` is called during long computations. Other keywords are options of the measures.
+    `progress(done, of)` is called during the computation, and may end it by raising. Other keywords are options of
+    the measures.
     """
     wanted = chosen(measures, model.gives, model.anatomy.family)
     names = list(dict.fromkeys(owners()[variable] for variable in wanted))
@@ -96,10 +98,16 @@ def _over_blocks(settings: Settings, computes: list[Callable[..., Mapping[str, T
     """Variable -> tensor, layer first, batch second; only one block's attention is alive at a time."""
     if not computes:
         return {}
+    steps = itertools.count(1)
 
     def visit(block: Block) -> dict[str, Tensor]:
-        found = {name: values for compute in computes for name, values in compute(block, settings).items()}
-        return {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
+        kept: dict[str, Tensor] = {}
+        for compute in computes:
+            found = compute(block, settings)
+            kept |= {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
+            if settings.progress is not None:
+                settings.progress(next(steps), settings.anatomy.layers * len(computes))
+        return kept
 
     blocks = walk(settings.anatomy, settings.batch, visit).blocks
     return {name: torch.stack([block[name] for block in blocks]) for name in blocks[0]}

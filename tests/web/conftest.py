@@ -1,6 +1,5 @@
 """One server and one browser for all tests of the explorer; every page is watched for errors and foreign requests."""
 
-import shutil
 import threading
 import time
 from urllib.parse import quote
@@ -8,11 +7,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 import uvicorn
+from benchmarks.explorer import CHROMIUM, QUIET
 from transformers import BertConfig, BertForMaskedLM
 
-CHROMIUM = shutil.which("chromium")
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
-QUIET += ("--disable-sync", "--no-first-run")
 LOUD = ("error", "warning")
 BUILTIN, TINY = "whence/builtin", "tiny"
 
@@ -151,7 +148,7 @@ def visit(shared, server):
     watched, page = shared
 
     def go(view, **state):
-        page.wait_for_timeout(150)  # the last test's choices are in the address by now
+        written(page)  # the last test's choices
         page.goto(link(server, view=view, **state))
         page.wait_for_selector(f"#{view}:not([hidden]) h2")
         page.wait_for_timeout(50)
@@ -163,6 +160,11 @@ def visit(shared, server):
 
 def link(server, **state):
     return f"{server.address}/#" + "&".join(f"{name}={quote(str(value))}" for name, value in state.items())
+
+
+def written(page):
+    """What was chosen is in the address: it is written 120 ms later, by a timer that ends before this one."""
+    page.evaluate("() => new Promise((done) => setTimeout(done, 130))")
 
 
 def settled(page):

@@ -8,11 +8,11 @@ import re
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from benchmarks.explorer import VIEWS
 
 import whence
-from tests.web.conftest import TINY, link, settled
+from tests.web.conftest import TINY, link, settled, written
 
-VIEWS = ("left", "whence", "flow", "maps", "heads", "prediction", "perturb", "compare")
 CAT = "The cat sat on the mat."
 MASKED = "The cat sat on the [MASK]."
 
@@ -23,7 +23,7 @@ def show(page, view):
 
 
 def state_of(page):
-    page.wait_for_timeout(500)  # the address is written a moment later
+    written(page)
     return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 
@@ -196,6 +196,8 @@ def test_two_models_are_compared(visit):
     settled(page)
     assert "3 against 6" in page.inner_text("#compare .subtitle")
     assert state_of(page)["other"] == "whence/builtin"
+    page = visit("compare", model=TINY, text=CAT)  # an address that names no other model means none
+    assert "other" not in state_of(page) and "being measured" not in page.inner_text("#compare")
 
 
 def test_a_pair_and_more_measures(open_page, server):
@@ -333,10 +335,18 @@ def test_refusals_are_shown_and_the_picture_stays(open_page, server):
 
 
 def test_a_long_job_is_cancelled(open_page, server):
-    page = open_page(f"{server.address}/#text={quote(' '.join([CAT] * 8))}&measures=contribution", expect_errors=True)
+    page = settled(open_page(link(server, text=" ".join([CAT] * 14)), expect_errors=True))
+    assert re.search(r"more than 40 tokens: 100 take about \d+ (s|min)", page.inner_text(".offer"))
+    page.click(".offer button")
     page.wait_for_selector(".work:has-text('contribution')")
+    assert page.locator(".offer").is_hidden()
+    page.wait_for_function("() => /\\d\\s%/.test(document.querySelector('.said').textContent)")
+    for view in ("flow", "left"):  # the rest is there meanwhile
+        show(page, view)
+        assert page.locator(f"#{view} .grid >> visible=true").count() >= 1
     page.click("text=Cancel")
     page.wait_for_selector(".work:has-text('Cancelled')")
+    page.wait_for_selector(".offer button")  # and can be asked for again
     page.wait_for_timeout(300)
     assert not server.service.jobs._queue
     assert page.locator("#left .grid").count() >= 1  # what was there stays
@@ -396,18 +406,33 @@ def test_the_saved_page_opens_from_disk_and_behaves_the_same(open_page, server, 
     assert state_of(copy)["token"] == "3" and state_of(copy)["view"] == "whence"
 
 
-def test_svg_and_png(visit, tmp_path):
+def picture_of(page, view, kind):
+    """A view as it leaves the page, as bytes."""
+    with page.expect_download() as waiting:
+        page.click(f"#{view} .leave button:has-text('{kind}')")
+    return waiting.value.path().read_bytes()
+
+
+def test_svg_and_png(visit):
     page = visit("left", model=TINY, text=CAT)
     for view in ("left", "flow", "maps"):
         page.click(f"#tab-{view}")
-        with page.expect_download() as waiting:
-            page.click(f"#{view} .leave button:has-text('SVG')")
-        text = waiting.value.path().read_text(encoding="utf-8")
+        text = picture_of(page, view, "SVG").decode()
         assert text.startswith("<svg") and "cat" in text and "<script" not in text
         assert "<path" in text if view == "flow" else "<rect" in text
-    with page.expect_download() as waiting:
-        page.click("#maps .leave button:has-text('PNG')")
-    assert waiting.value.path().read_bytes().startswith(b"\x89PNG")
+    assert picture_of(page, "maps", "PNG").startswith(b"\x89PNG")
+
+
+def test_all_heads_as_svg_and_png(visit):
+    page = visit("heads", model=TINY, text=CAT)
+    text = picture_of(page, "heads", "SVG").decode()
+    assert heading(page) in text and ">layer</text>" in text
+    assert text.count('width="1" height="1"') == 3 * 4 * 9**2  # every cell of every head
+    assert picture_of(page, "heads", "PNG").startswith(b"\x89PNG")
+    long = visit("heads", model=TINY, text=" ".join([CAT] * 11))
+    text = picture_of(long, "heads", "SVG").decode()
+    assert text.count("<image") == 3 * 4 and 'href="data:image/png' in text  # of very many, an image for each head
+    assert picture_of(long, "heads", "PNG").startswith(b"\x89PNG")
 
 
 def test_netcdf_leaves_too(visit, tmp_path):

@@ -12,7 +12,7 @@ const SOURCES = "sources ";
 
 // What can be put side by side: what is left of every token, and the sources of the chosen one.
 export function fields(data) {
-  return [...quantities(data), ...options(data).map(([name, label]) => [`${SOURCES}${name}`, `sources of the chosen token: ${label}`])];
+  return [...quantities(data), ...options(data).map(([name, label]) => [`${SOURCES}${name}`, `sources: ${label}`])];
 }
 
 // Values layer by token.
@@ -95,7 +95,7 @@ export function sentence(data, found) {
 
 export function fieldName(data, key) {
   const known = fields(data).find(([name]) => name === key);
-  return known ? known[1].replace("own share: ", "own share by ").replace("from others: ", "share from others by ").replace("sources of the chosen token: ", "its sources by ") : title(data, key);
+  return known ? known[1].replace("own share: ", "own share by ").replace("from others: ", "share from others by ").replace("sources: ", "sources of the chosen token by ") : title(data, key);
 }
 
 // One row per layer and token of the first side.

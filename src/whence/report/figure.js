@@ -3,7 +3,7 @@
 import { h, once } from "./dom.js";
 import { buttons } from "./leave.js";
 
-export function figure(container, { name, vector = true }) {
+export function figure(container, { name }) {
   return once(container, () => {
     const held = { pictures: () => [], table: () => ({ header: [], rows: [] }), palette: {}, title: "", subtitle: "" };
     const heading = h("h2", {}), below = h("p", { class: "subtitle" });
@@ -13,7 +13,6 @@ export function figure(container, { name, vector = true }) {
       table: () => held.table(),
       words: () => ({ name: `whence-${name}`, title: held.title, subtitle: held.subtitle }),
       palette: () => held.palette,
-      vector,
     });
     container.append(heading, below, choices, body, out.row, out.shown);
     const say = (title, subtitle) => {
@@ -22,6 +21,6 @@ export function figure(container, { name, vector = true }) {
       below.textContent = subtitle;
       out.fold();
     };
-    return { held, say, choices, body };
+    return { held, say, choices, body, leave: out.row };
   });
 }

@@ -18,7 +18,7 @@ export function render(container, data, state, palette) {
   select(choices, "flow", "By", options(data), name, (value) => state.set({ flow: value, least: "" }));
   select(choices, "links", "Links", MODES, mode, (value) => state.set({ links: value, least: "" }));
   const net = network(data, name, state, mode);
-  const least = state.least === "" ? automatic(net, data.tokens.length) : state.least;
+  const least = state.least === "" ? automatic(net, data.tokens.length, mode) : state.least;
   slider(choices, "least", "At least", least, percent, (value) => state.set({ least: value }));
   const kept = net.links.filter((link) => Math.abs(link.strength) >= least);
   say(finding(data, net, name, state), subtitle(data, net, name, mode, kept));

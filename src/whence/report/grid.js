@@ -48,7 +48,7 @@ function closer(spec, room) {
     const first = Math.min(Math.max(at - Math.floor(most / 2), 0), Math.max(count - most, 0));
     return [first, Math.min(first + most, count)];
   };
-  const many = Math.max(Math.floor((room - gutter(spec, false) - sideWidth(spec)) / (spec.square ? 24 : 30)), 4);
+  const many = Math.max(Math.floor((room - gutter(spec, false) - sideWidth(spec)) / (spec.square ? 24 : 33)), 4); // room for numbers
   const columns = span(spec.columns.length, spec.selected.column, Math.min(many, 32));
   return { columns, rows: spec.square ? span(spec.rows.length, spec.selected.row, Math.min(many, 16)) : undefined };
 }

@@ -1,16 +1,17 @@
 // Heads overview: every head of every layer as a small map; a click opens it in Maps.
 
 import { called, fresh, title, wording } from "./data.js";
-import { SANS, announce, h, hush, once, select, tell } from "./dom.js";
+import { SANS, announce, h, hush, once, select, svg, tell } from "./dom.js";
 import { figure } from "./figure.js";
 import { limit, number, percent, scale } from "./scale.js";
 import { chosen } from "./state.js";
 
 const LEFT = 34, TOP = 18, GAP = 3, LARGEST = 84;
+const MOST_CELLS = 60_000; // more than this leave the page as one image per head
 const STEPS = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "heads", vector: false });
+  const { held, say, choices, body } = figure(container, { name: "heads" });
   const options = data.head_maps.map((name) => [name, title(data, name)]);
   const name = chosen(state.tiles, options);
   select(choices, "tiles", "Map", options, name, (value) => state.set({ tiles: value }));
@@ -28,7 +29,8 @@ export function render(container, data, state, palette) {
   }
   say(parts.summary.finding, `${data.labels[name]?.meaning ?? ""} ${data.layers.length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile ${wording(name).rows} its columns.`);
   interact(parts, data, state, name, side);
-  held.pictures = () => [parts.canvas];
+  held.palette = palette;
+  held.pictures = () => [vector(data, name, side, palette)];
   held.table = () => table(data, name);
 }
 
@@ -36,10 +38,19 @@ function place(data, layer, head, side) {
   return { x: LEFT + head * (side + GAP), y: TOP + (data.layers.length - 1 - layer) * (side + GAP) };
 }
 
+function extent(data, side) {
+  return [LEFT + data.heads * (side + GAP), TOP + data.layers.length * (side + GAP)];
+}
+
+// Every head, the first layer first.
+function* tiles(data, name, side) {
+  for (let layer = 0; layer < data.layers.length; layer++)
+    for (let head = 0; head < data.heads; head++) yield { values: fresh(data, name, layer, head), ...place(data, layer, head, side) };
+}
+
 // Draws all tiles; says where most of the attention goes.
 function paint(canvas, data, name, side, palette) {
-  const width = data.tokens.length, high = data.layers.length, sharp = Math.max(devicePixelRatio, 2);
-  const whole = [LEFT + data.heads * (side + GAP), TOP + high * (side + GAP)];
+  const width = data.tokens.length, sharp = Math.max(devicePixelRatio, 2), whole = extent(data, side);
   canvas.width = whole[0] * sharp;
   canvas.height = whole[1] * sharp;
   canvas.style.width = `${whole[0]}px`;
@@ -48,45 +59,80 @@ function paint(canvas, data, name, side, palette) {
   context.scale(sharp, sharp);
   context.fillStyle = palette.paper;
   context.fillRect(0, 0, ...whole);
-  const signed = data.variables[name].signed, end = limit(sample(data, name));
-  const colors = table256(scale(palette, end, signed), end, signed);
-  const received = new Float64Array(width), tile = h("canvas", { width, height: width }), brush = tile.getContext("2d");
+  const shades = shading(data, name, palette), received = new Float64Array(width), favourites = new Map();
+  const tile = painter(width, shades);
+  context.imageSmoothingEnabled = width > side * sharp;
+  context.strokeStyle = palette.line;
+  for (const { values, x, y } of tiles(data, name, side)) {
+    received.fill(0);
+    for (let at = 0; at < values.length; at++) if (values[at] > 0) received[at % width] += values[at];
+    context.drawImage(tile(values), x, y, side, side);
+    context.strokeRect(x, y, side, side);
+    const top = received.indexOf(Math.max(...received));
+    favourites.set(top, (favourites.get(top) ?? 0) + 1);
+  }
+  context.fillStyle = palette.muted;
+  context.font = `11px ${SANS}`;
+  for (const { text, x, y, anchor } of lettering(data, side)) {
+    context.textAlign = anchor === "middle" ? "center" : "right";
+    context.fillText(text, x, y);
+  }
+  return { finding: finding(data, name, favourites), range: range(name, shades) };
+}
+
+// The same as SVG: cell by cell while they are few.
+function vector(data, name, side, palette) {
+  const [across, down] = extent(data, side), width = data.tokens.length, shades = shading(data, name, palette);
+  const picture = svg("svg", { width: across, height: down, viewBox: `0 0 ${across} ${down}`, "font-family": SANS, "font-size": 11, fill: palette.muted });
+  const tile = painter(width, shades), few = width ** 2 * data.heads * data.layers.length <= MOST_CELLS;
+  for (const { values, x, y } of tiles(data, name, side)) {
+    const drawn = few ? cells(values, width, shades) : svg("image", { href: tile(values).toDataURL(), width, height: width, "image-rendering": width < side ? "pixelated" : "auto" });
+    picture.append(svg("g", { transform: `translate(${x} ${y}) scale(${side / width})` }, drawn));
+    picture.append(svg("rect", { x, y, width: side, height: side, fill: "none", stroke: palette.line }));
+  }
+  for (const { text, anchor, ...at } of lettering(data, side)) picture.append(svg("text", { ...at, "text-anchor": anchor }, text));
+  return picture;
+}
+
+function cells(values, width, { shade }) {
+  const group = svg("g", { "shape-rendering": "crispEdges" });
+  for (const [at, value] of values.entries())
+    if (Number.isFinite(value)) group.append(svg("rect", { x: at % width, y: Math.floor(at / width), width: 1, height: 1, fill: shade.color(value) }));
+  return group;
+}
+
+// One scale for all heads.
+function shading(data, name, palette) {
+  const { signed } = data.variables[name], some = sample(data, name), end = limit(some);
+  return { shade: scale(palette, end, signed), end, signed, beyond: some.some((value) => Math.abs(value) > end) };
+}
+
+// Paints a head into a canvas of one pixel per cell, the same canvas every time.
+function painter(width, { shade, end, signed }) {
+  const tile = h("canvas", { width, height: width }), brush = tile.getContext("2d"), colors = table256(shade, end, signed);
   const pixels = brush.createImageData(width, width), words = new Uint32Array(pixels.data.buffer);
-  const favourites = new Map();
-  for (let layer = 0; layer < high; layer++)
-    for (let head = 0; head < data.heads; head++) {
-      const values = fresh(data, name, layer, head);
-      received.fill(0);
-      for (let at = 0; at < values.length; at++) {
-        words[at] = Number.isNaN(values[at]) ? 0 : colors(values[at]);
-        if (values[at] > 0) received[at % width] += values[at];
-      }
-      brush.putImageData(pixels, 0, 0);
-      const { x, y } = place(data, layer, head, side);
-      context.imageSmoothingEnabled = width > side * sharp;
-      context.drawImage(tile, x, y, side, side);
-      context.strokeStyle = palette.line;
-      context.strokeRect(x, y, side, side);
-      const top = received.indexOf(Math.max(...received));
-      favourites.set(top, (favourites.get(top) ?? 0) + 1);
-    }
-  lettering(context, data, side, palette);
-  return { finding: finding(data, name, favourites), range: `${signed ? `−${show(name, end)} (orange) to ` : "0 to "}${show(name, end)}${signed ? " (blue)" : ""}` };
+  return (values) => {
+    for (let at = 0; at < values.length; at++) words[at] = Number.isNaN(values[at]) ? 0 : colors(values[at]);
+    brush.putImageData(pixels, 0, 0);
+    return tile;
+  };
+}
+
+function range(name, { end, signed, beyond }) {
+  const [low, high] = [signed ? `${beyond ? "≤ " : ""}−${show(name, end)} (orange)` : "0", `${beyond ? "≥ " : ""}${show(name, end)}`];
+  return `${low} to ${high}${signed ? " (blue)" : ""}`;
 }
 
 function show(name, value) {
   return ["attention", "effective", "null"].includes(name) ? percent(value) : number(value);
 }
 
-function lettering(context, data, side, palette) {
-  context.fillStyle = palette.muted;
-  context.font = `11px ${SANS}`;
-  const sparse = Math.ceil(16 / (side + GAP));
-  context.textAlign = "center";
-  for (let head = 0; head < data.heads; head += sparse) context.fillText(String(head), place(data, 0, head, side).x + side / 2, 12);
-  context.textAlign = "right";
-  context.fillText("layer", LEFT - 5, 12);
-  for (const [layer, label] of data.layers.entries()) if (layer % sparse === 0) context.fillText(String(label), LEFT - 6, place(data, layer, 0, side).y + side / 2 + 4);
+// Numbers of heads above, of layers on the left.
+function lettering(data, side) {
+  const sparse = Math.ceil(16 / (side + GAP)), found = [{ text: "layer", x: LEFT - 5, y: 12, anchor: "end" }];
+  for (let head = 0; head < data.heads; head += sparse) found.push({ text: String(head), x: place(data, 0, head, side).x + side / 2, y: 12, anchor: "middle" });
+  for (const [layer, label] of data.layers.entries()) if (layer % sparse === 0) found.push({ text: String(label), x: LEFT - 6, y: place(data, layer, 0, side).y + side / 2 + 4, anchor: "end" });
+  return found;
 }
 
 // Colours looked up, not computed, for millions of values; little-endian pixels.
@@ -100,10 +146,19 @@ function table256(shades, end, signed) {
   return (value) => colors[Math.min(Math.max(Math.round((value - low) * factor), 0), 255)];
 }
 
+// Some values of some heads; the steps share no factor with a row, else the same columns would come again and again.
 function sample(data, name) {
-  const parts = [], step = Math.max(Math.floor((data.layers.length * data.heads) / 24), 1);
-  for (let at = 0; at < data.layers.length * data.heads; at += step) parts.push(...fresh(data, name, Math.floor(at / data.heads), at % data.heads).filter((_, place) => place % Math.ceil(data.tokens.length ** 2 / 4000) === 0));
+  const parts = [], count = data.layers.length * data.heads, width = data.tokens.length;
+  const step = coprime(Math.ceil(width ** 2 / 4000), width);
+  for (let at = 0; at < count; at += coprime(Math.max(Math.floor(count / 24), 1), data.heads)) parts.push(...fresh(data, name, Math.floor(at / data.heads), at % data.heads).filter((_, place) => place % step === 0));
   return parts;
+}
+
+// The least number from `step` on that has no factor in common with `width`.
+function coprime(step, width) {
+  const common = (one, other) => (other ? common(other, one % other) : one);
+  while (common(step, width) > 1) step += 1;
+  return step;
 }
 
 function finding(data, name, favourites) {

@@ -2,8 +2,8 @@
 
 import { SANS, h, svg } from "./dom.js";
 
-// `pictures()` gives drawings or canvases, `table()` gives { header, rows }, `words()` gives { title, subtitle, name }.
-export function buttons({ pictures, table, words, palette, vector }) {
+// `pictures()` gives drawings, `table()` gives { header, rows }, `words()` gives { title, subtitle, name }.
+export function buttons({ pictures, table, words, palette }) {
   const shown = h("div", { class: "numbers", hidden: "" });
   const save = (ending, make) => async () => download(`${words().name}.${ending}`, await make());
   const png = async () => new Blob([await bitmap(pictures(), words(), palette())], { type: "image/png" });
@@ -14,7 +14,7 @@ export function buttons({ pictures, table, words, palette, vector }) {
     if (!shown.hidden) shown.replaceChildren(numbers(table(), words().title));
   };
   const row = h("div", { class: "leave" },
-    ...(vector ? [h("button", { type: "button", onclick: save("svg", drawing) }, "SVG")] : []),
+    h("button", { type: "button", onclick: save("svg", drawing) }, "SVG"),
     h("button", { type: "button", onclick: save("png", png) }, "PNG"),
     h("button", { type: "button", onclick: save("csv", () => csv(table())) }, "CSV"),
     h("button", { type: "button", onclick: unfold, "aria-expanded": "false" }, "Table"));
@@ -79,7 +79,6 @@ function serialized(drawing) {
 }
 
 async function bitmap(pictures, words, palette) {
-  if (pictures[0] instanceof HTMLCanvasElement) return blob(pictures[0]);
   const drawing = compose(pictures, words, palette);
   const image = new Image();
   image.src = URL.createObjectURL(new Blob([serialized(drawing)], { type: "image/svg+xml" }));

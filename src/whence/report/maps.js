@@ -16,7 +16,7 @@ export function render(container, data, state, palette) {
   select(choices, "maps", "Map", all, key, (value) => state.set({ maps: value }));
   select(choices, "minus", "Minus", others, minus, (value) => state.set({ minus: value }));
   const { names, values, ends } = minus ? contrast(data, state, key, minus) : side(data, state, key);
-  say(minus ? contrastFinding(data, names, values[2], state) : finding(data, names[0], values[0], state), subtitle(data, names, state));
+  say(minus ? contrastFinding(data, names, values[2], state) : finding(data, names[0], values[0], state), subtitle(data, names, values, state));
 
   const specs = names.map((name, place) => describe(data, state, palette, name, values[place], ends[place], minus !== ""));
   const held_parts = once(body, () => []);
@@ -114,14 +114,19 @@ function contrastFinding(data, [one, other], values, state) {
   return `In layer ${data.layers[state.layer]}, ${title(data, one)} gives “${called(data, state.token)}” ${percent(Math.abs(row[most]))} ${row[most] < 0 ? "less" : "more"} from ${whom} than ${title(data, other)}`;
 }
 
-function subtitle(data, names, state) {
+function subtitle(data, names, values, state) {
   const perHead = data.variables[names[0]].dims.includes("head") || (names.includes(DIFFERENCE) && data.variables[names[1]].dims.includes("head"));
   const heads = !perHead ? "" : state.head === "mean" ? `Mean of ${data.heads} heads.` : `Head ${state.head}.`;
   const at = state.layer * data.heads + state.head, read = (name) => data.variables[name]?.values[at];
   const rank = perHead && state.head !== "mean" && data.variables.rank ? ` Rank ${read("rank")}${data.variables.nullity ? `, null space of dimension ${read("nullity")}` : ""}.` : "";
   if (names.includes(DIFFERENCE)) return `Rows are targets, columns sources; every row of both maps as shares of its sum. ${heads} Blue: more by ${title(data, names[0])}; orange: more by ${title(data, names[1])}.`;
-  const meaning = names.length > 1 ? "Attention is the sum of an effective part and a part that the values cancel." : data.labels[names[0]]?.meaning ?? "";
+  const parts = nothing(values[names.indexOf("null")]) ? "All of it is effective: with so few tokens the values cancel nothing." : "Attention is the sum of an effective part and a part that the values cancel.";
+  const meaning = names.length > 1 ? parts : data.labels[names[0]]?.meaning ?? "";
   return `Rows ${wording(names[0]).rows} columns. ${heads}${rank} ${meaning}`;
+}
+
+function nothing(values) {
+  return values?.every((value) => !(Math.abs(value) > 1e-4)) ?? false;
 }
 
 function table(data, state, names, values) {

@@ -2,8 +2,8 @@
 
 import { sharing, sinceInput } from "./data.js";
 
-const TINY = (width) => (width > 60 ? 0.005 : 0.002); // shares below are never drawn
-const STEPS = [0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
+const TINY = (width, into) => (into ? 0.001 : width > 60 ? 0.005 : 0.002); // shares below are never drawn
+const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
 
 // rows: 0 for the input, then layers; links: { from, source, to, target, weight, strength }, weakest first;
 // input: what of the chosen token goes back to each input token; reach: the same for every row.
@@ -29,7 +29,7 @@ function build(data, name, head, state, mode) {
 }
 
 function gather(net, place, width, reach) {
-  const values = net.maps[place], least = TINY(width);
+  const values = net.maps[place], least = TINY(width, reach !== null);
   for (let target = 0; target < width; target++) {
     const share = reach ? reach[target] : 1;
     if (!(Math.abs(share) > least)) continue;
@@ -61,8 +61,8 @@ export function rowOf(net, layer) {
 }
 
 // The threshold at which a picture is full but not crowded.
-export function automatic(net, width) {
-  const most = width > 60 ? 1500 : Math.max(width * net.layers.length * 1.5, 60);
+export function automatic(net, width, mode) {
+  const most = width > 60 ? (mode === "into" ? 400 : 1500) : Math.max(width * net.layers.length * 1.5, 60);
   return STEPS.find((least) => net.links.length - below(net.links, least) <= most) ?? 0.9;
 }
 

@@ -12,15 +12,15 @@ export function render(container, data, state, palette) {
     return { form, inner, figure: figure(inner, { name: "perturb" }) };
   });
   if (state.live) editor(parts.form, data, state);
-  const { held, say, choices, body } = parts.figure, edited = data.beside?.edited ?? null;
-  body.hidden = choices.hidden = parts.inner.lastChild.previousSibling.hidden = !edited;
+  const { held, say, choices, body, leave } = parts.figure, edited = data.beside?.edited ?? null;
+  body.hidden = choices.hidden = leave.hidden = !edited;
   if (!edited) return say("Change the sentence and see what moves", "Replace, mask or remove a word above; the same measures are taken of both sentences and compared token by token.");
   const options = fields(data).filter(([key]) => fields(edited).some(([name]) => name === key)), key = chosen(state.field, options);
   select(choices, "field", "Show", options, key, (value) => state.set({ field: value }));
   body.classList.add("sides");
   const sides = [{ data, key, heading: `before: ${fieldName(data, key)}` }, { data: edited, key, heading: "after" }];
   const found = contrast(body, sides, state, palette), largest = most(found, data);
-  say(largest ? `The change moves ${sentence(data, largest)}: most of all` : "Nothing is left to compare", words(data, edited, found));
+  say(largest ? `The change moves this most: ${sentence(data, largest)}` : "Nothing is left to compare", words(data, edited, found));
   held.palette = palette;
   held.pictures = found.pictures;
   held.table = () => table(sides, found, state);

@@ -8,10 +8,10 @@ import { inkOn, number, scale } from "./scale.js";
 const TALL = 28, TOP = 22, SIZE = 12.5, PAD = 7, GAP = 5, WIDEST = 130;
 
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "prediction" });
+  const { held, say, choices, body, leave } = figure(container, { name: "prediction" });
   const one = asked(data, state);
   if (state.live) offer(choices, data, state);
-  body.hidden = !one;
+  body.hidden = leave.hidden = !one;
   if (!one) return say("Nothing is predicted yet", "Put [MASK] in the place of a word, or ask what the model expects at the chosen token.");
   const options = data.predictions.map(({ position, at, token }) => [String(position), `${at} → ${token}`]);
   select(choices, "asked", "At", options, one.position, (value) => state.set({ token: Number(value), source: Number(value) }));

@@ -52,16 +52,17 @@ export function paint(canvas, picture, at, over = false) {
 function levels({ kept, palette }) {
   const most = Math.max(...kept.slice(-1).map((link) => Math.abs(link.strength)), 1e-9), found = new Map();
   for (const link of kept) {
-    const level = Math.ceil((Math.abs(link.strength) / most) * LEVELS), key = link.strength < 0 ? -level : level;
+    const level = Math.ceil(Math.sqrt(Math.abs(link.strength) / most) * LEVELS), key = link.strength < 0 ? -level : level;
     if (!found.has(key)) found.set(key, look(level / LEVELS, link.strength < 0, palette));
     found.get(key).links.push(link);
   }
   return found.values();
 }
 
-function look(share, negative, palette) {
+// `level` is the root of the share of the strongest: width grows with the share, and thin links stay in sight.
+function look(level, negative, palette) {
   const color = negative ? palette.diverging[2] : palette.diverging.at(-3);
-  return { color, width: 0.6 + 5.4 * share, alpha: 0.16 + 0.7 * share, links: [] };
+  return { color, width: 0.8 + 7.2 * level ** 2, alpha: 0.2 + 0.65 * level, links: [] };
 }
 
 function curve(brush, { from, source, to, target }, at) {
@@ -71,18 +72,30 @@ function curve(brush, { from, source, to, target }, at) {
 }
 
 function nodes(brush, { net, data, state, palette, columns, mode }, at) {
-  const shade = scale(palette, 1, false), radius = Math.min(Math.max(at.wide / 5, 1.2), 4.5);
+  const filling = fillings({ net, palette, mode }), radius = size(at);
   for (const row of net.rows.keys())
     for (let token = columns[0]; token < columns[1]; token++) {
-      const reached = mode === "into" ? Math.abs(net.reach[row][token]) : 0;
       brush.beginPath();
       brush.arc(at.x(token), at.y(row), radius, 0, 2 * Math.PI);
-      brush.fillStyle = reached > 0.005 ? shade.color(Math.max(reached, 0.25)) : palette.paper;
+      brush.fillStyle = filling(row, token);
       brush.strokeStyle = data.tokens[token].special ? palette.line : palette.special;
       brush.fill();
       brush.lineWidth = 1;
       if (radius > 1.5) brush.stroke();
     }
+}
+
+// A node is as dark as the root of the share that goes through it: a hundredth and a tenth are told apart.
+function fillings({ net, palette, mode }) {
+  const shade = scale(palette, 1, false);
+  return (row, token) => {
+    const reached = mode === "into" ? Math.abs(net.reach[row][token]) : 0;
+    return reached > 0.005 ? shade.color(Math.max(Math.sqrt(reached), 0.15)) : palette.paper;
+  };
+}
+
+function size(at) {
+  return Math.min(Math.max(at.wide / 5, 1.2), 4.5);
 }
 
 function letters(brush, { net, data, state, palette, columns, compact, around }, at) {
@@ -139,9 +152,10 @@ export function vector(picture) {
     for (const link of links) group.append(svg("path", { d: path(link, at) }));
     drawing.append(group);
   }
+  const filling = fillings(picture), radius = size(at).toFixed(1);
   for (const [row, layer] of net.rows.entries()) {
     drawing.append(svg("text", { x: LEFT - 10, y: at.y(row) + 4, "text-anchor": "end", fill: palette.muted }, row === 0 ? "input" : String(layer)));
-    for (let token = columns[0]; token < columns[1]; token++) drawing.append(svg("circle", { cx: at.x(token).toFixed(1), cy: at.y(row).toFixed(1), r: Math.min(Math.max(at.wide / 5, 1.2), 4.5).toFixed(1), fill: palette.paper, stroke: palette.special }));
+    for (let token = columns[0]; token < columns[1]; token++) drawing.append(svg("circle", { cx: at.x(token).toFixed(1), cy: at.y(row).toFixed(1), r: radius, fill: filling(row, token), stroke: palette.special }));
   }
   drawing.append(svg("circle", { cx: at.x(state.token), cy: at.y(rowOf(net, state.layer)), r: 6, fill: "none", stroke: palette.ink, "stroke-width": 2 }));
   if (compact) return drawing;

@@ -31,6 +31,7 @@ export function create(data, change, alone = false) {
   state.follow = (found) => {
     state.data = found;
     followed = location.hash;
+    for (const name of ASKED) delete state[name]; // of the address before
     Object.assign(state, start(found), read(found, alone ? "" : location.hash.slice(1) || found.state || ""));
     if (!state.live) for (const name of ASKED) delete state[name];
   };

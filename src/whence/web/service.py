@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 # measures that take longer than the forward pass by far, so that others may go first
 SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"})
+GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
+PORTION = 2**26  # bytes for gradients at a time: with more, nothing is told and nothing can be cancelled for long
 HEAD = "head"
+SHORT = 40
 WARM = "The first sentence loads what the next ones need."
 
 
@@ -54,6 +58,7 @@ class Service:
         self.models, self.limits = dict(models), limits
         self.results = Results(limits.kept)
         self.jobs = Jobs(limits.waiting, limits.seconds)
+        self._pace = {model.id: _guess(model) for model in models.values()}
 
     def warm(self) -> None:
         """Measures a sentence, because the first takes a second longer than all others."""
@@ -82,7 +87,7 @@ class Service:
             "about": "What every stage of the LM head says, and the head after every layer.",
             "slow": False,
         }
-        models = [_described(name, model) for name, model in self.models.items()]
+        models = [_described(name, model) | {"pace": self._pace[model.id]} for name, model in self.models.items()]
         return {"models": models, "measures": measures, "tokens": self.limits.tokens, "version": WHENCE}
 
     def _model(self, name: str) -> Model:
@@ -106,8 +111,16 @@ class Service:
         if names == [HEAD]:
             dataset = prediction(model, given, options["positions"], truncate)
         else:
+            began = time.monotonic()
             dataset = measure(model, given, names, truncate=truncate, progress=progress, **options)
+            if names == ["contribution"]:
+                self._learn(model, dataset.sizes["target"], time.monotonic() - began)
         self.results.put(place, dataset)
+
+    def _learn(self, model: Model, tokens: int, seconds: float) -> None:
+        """How long contribution takes here; a short text says little about a long one."""
+        if tokens > SHORT:
+            self._pace[model.id] = seconds / tokens**2
 
     def _check_names(self, model: Model, names: list[str]) -> None:
         if HEAD in names and len(names) > 1:
@@ -131,14 +144,20 @@ def cost(names: list[str]) -> int:
 
 
 def _options(names: list[str], asked: Ask) -> dict[str, Any]:
-    """The error asked for, where a measure knows one; names that are none are refused here."""
+    """The error asked for, where a measure knows one, and small portions; names that are none are refused here."""
     if names == [HEAD]:
         return {"positions": asked.positions}
     unknown = [name for name in names if name not in MEASURES and name not in owners() and name != HEAD]
     if unknown:
         raise BadInput(f"There is no measure {unknown[0][:80]!r}; there are: {', '.join(MEASURES)}.")
     known = options_of([owners().get(name, name) for name in names if name != HEAD], {})
-    return {"error": asked.error} if asked.error is not None and "error" in known else {}
+    error = {"error": asked.error} if asked.error is not None and "error" in known else {}
+    return error | ({"memory": PORTION} if "gradient" in names else {})
+
+
+def _guess(model: Model) -> float:
+    """Seconds of contribution per squared token."""
+    return GUESS * model.anatomy.layers * model.anatomy.width**2
 
 
 def _described(name: str, model: Model) -> dict[str, Any]:

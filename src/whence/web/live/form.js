@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 
 // Builds the form; what comes back reads and writes it and says how the work goes.
-export function form(container, { models, measures }, { submit, cancel, save, more }) {
+export function form(container, { models, measures }, { submit, cancel, save, more, contribute }) {
   const text = h("textarea", { rows: "2", id: "text", dir: "auto", spellcheck: "false", placeholder: "Type a sentence; [MASK] hides a word", "aria-label": "Sentence" });
   const pair = h("textarea", { rows: "1", id: "pair", dir: "auto", spellcheck: "false", placeholder: "A second sentence that the model reads with the first", "aria-label": "Second sentence" });
   const second = h("button", { type: "button", class: "quiet" }, "Second sentence"), go = h("button", { type: "submit", class: "go" }, "Measure");
@@ -14,9 +14,10 @@ export function form(container, { models, measures }, { submit, cancel, save, mo
   const boxes = new Map(), list = h("div", { class: "boxes" });
   const extra = h("details", {}, h("summary", {}, "More measures"), list, h("label", { class: "choice" }, truncate, "cut off what is longer than the model takes"));
   const bar = h("progress", { "aria-label": "Progress" }), said = h("span", { class: "said", role: "status" }), stop = h("button", { type: "button", class: "quiet", onclick: cancel }, "Cancel");
+  const long = h("span", {}), offered = h("p", { class: "offer", hidden: "" }, long, h("button", { type: "button", onclick: contribute }, "Measure contribution"));
   const work = h("div", { class: "work" }, bar, said, stop), alarm = h("p", { class: "alarm", role: "alert" });
   const whole = h("form", { class: "ask", "aria-label": "What to measure" }, text, pair,
-    h("div", { class: "choices" }, go, h("label", { class: "choice", hidden: models.length > 1 ? null : "" }, h("span", {}, "Model"), model), second, extra, h("span", { class: "ways" }, "Save", ...leave)), work, alarm);
+    h("div", { class: "choices" }, go, h("label", { class: "choice", hidden: models.length > 1 ? null : "" }, h("span", {}, "Model"), model), second, extra, h("span", { class: "ways" }, "Save", ...leave)), work, offered, alarm);
   const show = (open) => { pair.hidden = !open; second.textContent = open ? "One sentence" : "Second sentence"; second.setAttribute("aria-expanded", String(open)); if (!open) pair.value = ""; };
   second.onclick = () => { show(pair.hidden); if (!pair.hidden) pair.focus(); };
   whole.onsubmit = (event) => { event.preventDefault(); submit(); };
@@ -53,6 +54,10 @@ export function form(container, { models, measures }, { submit, cancel, save, mo
       said.textContent = sentence;
       if (share >= 0) bar.value = share;
       else bar.removeAttribute("value");
+    },
+    suggest(sentence) {
+      offered.hidden = !sentence;
+      long.textContent = sentence;
     },
     complain(sentence) { alarm.textContent = sentence; },
     note(sentence) { said.textContent = sentence; },

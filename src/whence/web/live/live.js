@@ -30,7 +30,7 @@ function hash() {
 
 async function start() {
   known = await about();
-  fields = form(asking, known, { submit, cancel, save, more });
+  fields = form(asking, known, { submit, cancel, save, more, contribute });
   addEventListener("hashchange", follow);
   addEventListener("pagehide", () => Object.values(slots).forEach((slot) => slot.stop.abort()));
   await follow();
@@ -65,6 +65,7 @@ async function fill(name, ask) {
   const slot = (slots[name] = { ...empty(), ask: described, keys: same ? before.keys : [], head: same ? before.head : "", data: same ? before.data : null, again: before.again });
   if (name === "main" && !same) for (const other of ["edited", "other"]) { slots[other].stop.abort(); slots[other] = empty(); }
   fields.complain("");
+  suggest();
   under += 1;
   try {
     for (const stage of stages(ask)) await advance(slot, ask, stage);
@@ -74,6 +75,7 @@ async function fill(name, ask) {
   } finally {
     under -= 1;
     if (!under) fields.working("");
+    suggest();
   }
 }
 
@@ -116,23 +118,48 @@ async function advance(slot, ask, stage) {
   if (!names.length) return;
   const label = names.length > 2 ? `${names.slice(0, 2).join(", ")} …` : names.join(" and ");
   fields.working(`Measuring ${label}`, -1);
+  const left = remaining();
   const told = ({ waiting, busy, done, of }) => {
     if (slot.stop.signal.aborted) return;
     if (busy) fields.working(`The server is busy; trying again in ${busy} s`, -1);
     else if (waiting >= 0) fields.working(waiting ? `Waiting: ${waiting} before this` : `Measuring ${label}`, -1);
-    else fields.working(`Measuring ${label}${of ? `: ${Math.floor((100 * done) / of)} %` : ""}`, of ? done / of : -1);
+    else fields.working(`Measuring ${label}${of ? `: ${Math.floor((100 * done) / of)}\u00a0%${left(done, of)}` : ""}`, of ? done / of : -1);
   };
   const body = { model: ask.model, text: ask.text, measures: names, ...(ask.pair ? { pair: ask.pair } : {}), truncate: ask.truncate === "1", ...(names.includes("contribution") ? { error: ERROR } : {}), ...(names.includes("head") ? { positions: positions(ask, slot.data) } : {}) };
   const key = await measured(body, { told, signal });
   if (slot.keys.includes(key)) return;
   const again = names.includes("head"); // positions are asked for anew
   const keys = [...slot.keys.filter((one) => !again || one !== slot.head), key];
+  if (names.includes("contribution")) known = await about(); // how long it takes is known better now
   const data = await received(keys, slot.data, signal);
   signal.throwIfAborted();
   slot.keys = keys;
   if (again) slot.head = key;
   slot.data = data;
   draw();
+}
+
+// Says how long it will still take, from how fast it went since the first report.
+function remaining() {
+  let first = null;
+  return (done, of) => {
+    first ??= { done, at: performance.now() };
+    const seconds = ((performance.now() - first.at) / 1000 / (done - first.done)) * (of - done);
+    return Number.isFinite(seconds) && seconds > 5 ? `, ${duration(seconds)} left` : "";
+  };
+}
+
+function duration(seconds) {
+  return seconds < 50 ? `about ${Math.ceil(seconds / 10) * 10} s` : `about ${Math.round(seconds / 60)} min`;
+}
+
+// Offers contribution where it takes too long to be measured unasked.
+function suggest() {
+  const { data, ask, failed: ended } = slots.main, asked = JSON.parse(ask || "{}");
+  const { pace, measures } = known.models.find(({ name }) => name === asked.model) ?? { measures: [] };
+  const wanted = data && data.tokens.length > AT_ONCE && measures.includes("contribution") && !data.variables.contribution;
+  const busy = (asked.measures ?? "").split(",").includes("contribution") && !ended;
+  fields.suggest(wanted && !busy ? `Contribution, from the input through all layers, is not measured unasked for more than ${AT_ONCE} tokens: ${data.tokens.length} take ${duration(pace * data.tokens.length ** 2)}.` : "");
 }
 
 function draw() {
@@ -165,6 +192,11 @@ function more() {
   const { measures, truncate, ...rest } = fields.asked(), main = JSON.parse(slots.main.ask || "{}");
   if (["text", "pair", "model"].every((name) => rest[name] === main[name])) beside({ measures, truncate });
   else submit();
+}
+
+function contribute() {
+  const chosen = JSON.parse(slots.main.ask).measures.split(",").filter((name) => name && name !== "contribution");
+  beside({ measures: [...chosen, "contribution"].join(",") });
 }
 
 function beside(changes) {
