@@ -41,6 +41,8 @@ docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are err
 
 # Two processes with one thread each are faster than two threads for tiny models.
 pytest: $(VENV)/.ready-dev ## the tests alone
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || { \
+	  echo "Installing playwright, which drives the browser in the explorer's tests"; $(INSTALL) playwright; }
 	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist worksteal --durations=10
 
 bench: $(VENV)/.ready-dev ## the benchmarks

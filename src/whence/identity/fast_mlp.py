@@ -1,11 +1,17 @@
-"""The network without gradient descent: hidden units set from the data, the read-out solved for.
+"""The network by the shortest way that finds as many tokens as the published training does.
 
-gelu(a) - gelu(-a) = a, so pairs of units with opposite signs carry a linear map exactly: they hold the directions the
-fold's linear probe uses most, in coordinates where the states vary alike. The remaining units look into random
-directions of the same coordinates and add what is not linear. The read-out is ridge regression, its penalty chosen on
-validation. The hidden layer is not trained further: in our runs that lowered the validation rate.
+Solved for: hidden units are set from the data, and the read-out is a closed form. gelu(a) - gelu(-a) = a, so pairs of
+units with opposite signs carry a linear map exactly: they hold the directions the fold's linear probe uses most, in
+coordinates where the states vary alike. The remaining units look into random directions of the same coordinates and
+add what is not linear. The read-out is ridge regression, its penalty chosen on validation. By cosine that is enough.
+
+Learned: by L2 a hidden layer that is learned finds more. One cycle of Adam (a rate that rises to eighty times the
+published one and falls to nothing, Smith & Topin 2018) takes 20 epochs where the published recipe takes a thousand. The
+better of the two on validation is kept.
 """
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -16,10 +22,12 @@ from torch.nn.functional import normalize
 from whence.identity.fast import grams, preferred, ridge, solved
 from whence.identity.folds import Fold
 from whence.identity.lookup import evaluate
-from whence.identity.probes import HIDDEN, Fitted, Weights, generator, hidden_units
+from whence.identity.probes import HIDDEN, LOSSES, PROBES, Fitted, Weights, generator, hidden_units
 from whence.identity.task import Task
 
 PAIRED = 2 * HIDDEN // 5  # at most four fifths of the units carry the linear part
+# the cycle: the highest rate, the share of the steps on which it rises, and how many there are at most
+RATE, RISING, BATCH, EPOCHS, STEPS = 8e-3, 0.15, 128, 20, 2400
 FLOOR = 0.1  # directions that vary less than this share of the mean are not blown up to vary like the others
 
 
@@ -30,7 +38,36 @@ def fit(task: Task, folds: Sequence[Fold], loss: str, seed: int = 0) -> Iterator
     for number, fold in enumerate(folds):
         linear, _, _ = ridge(task, fold, loss, units[number], targets[number])
         layer = _hidden_layer(task, fold, squares[number], linear["weight"], generator(seed, fold.number))
-        yield _read_out(task, fold, loss, layer)
+        found = _read_out(task, fold, loss, layer)
+        yield _better(task, fold, found, _learned(task, fold, seed)) if loss == "l2" else found
+
+
+def _learned(task: Task, fold: Fold, seed: int) -> Fitted:
+    """One cycle of Adam on the squared distance."""
+    drawn = generator(seed, fold.number)
+    weights = {name: value.requires_grad_() for name, value in PROBES["mlp"].initial(task.width, drawn).items()}
+    places = task.places(fold.train)
+    steps = min(STEPS, EPOCHS * math.ceil(len(places) / BATCH))
+    optimiser = torch.optim.Adam(list(weights.values()))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps, pct_start=RISING)
+    for batch in itertools.islice(_batches(len(places), drawn), steps):
+        hidden, wanted = task.rows(places[batch.numpy()])
+        optimiser.zero_grad()
+        LOSSES["l2"](PROBES["mlp"].apply(weights, hidden), wanted).mean().backward()
+        optimiser.step()
+        schedule.step()
+    return Fitted({name: value.detach() for name, value in weights.items()}, {"penalty": 0.0, "steps": float(steps)})
+
+
+def _batches(count: int, drawn: torch.Generator) -> Iterator[Tensor]:
+    """Places in random order, again and again."""
+    while True:
+        yield from torch.randperm(count, generator=drawn).split(BATCH)
+
+
+def _better(task: Task, fold: Fold, *fitted: Fitted) -> Fitted:
+    outcomes = evaluate("mlp", [each.weights for each in fitted], "l2", task, fold.validation)
+    return fitted[max(range(len(fitted)), key=lambda place: outcomes[place].rate)]
 
 
 def _hidden_layer(

@@ -21,7 +21,7 @@ ABOUT = {
     "chance": ("share", "the rate of guessing among the tokens of the sentence"),
     "transfer": ("share", "test rate of a probe trained on one layer at another"),
     "penalty": ("", "ridge penalty chosen on validation"),
-    "steps": ("steps", "reweighted steps kept"),
+    "steps": ("steps", "steps after the closed form, or in its place"),
     "epochs": ("epochs", "epochs until the training stopped"),
     "found": ("share", "whether the token was found; mean over the folds that tested it"),
     "type_found": ("share", "whether a token of the same vocabulary entry was found"),

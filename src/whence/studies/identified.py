@@ -46,6 +46,11 @@ class Size:
 QUICK, FULL = Size(60, 2, 6, 3), Size(10**9, 10, 10**9, 10**9)
 
 
+def folds_of(context: Context, kind: Kind) -> int:
+    """One split where each fit takes half a minute."""
+    return 1 if kind == ("mlp", "l2") else size(context).folds
+
+
 def size(context: Context) -> Size:
     return QUICK if context.quick else FULL
 
