@@ -13,6 +13,7 @@ better of the two on validation is kept.
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -28,6 +29,7 @@ from whence.identity.task import Task
 PAIRED = 2 * HIDDEN // 5  # at most four fifths of the units carry the linear part
 # the cycle: the highest rate, the share of the steps on which it rises, and how many there are at most
 RATE, RISING, BATCH, EPOCHS, STEPS = 8e-3, 0.15, 128, 20, 2400
+SMALL, GOAL = 0.07, 0.5  # how much hidden vectors and goals vary for it
 FLOOR = 0.1  # directions that vary less than this share of the mean are not blown up to vary like the others
 
 
@@ -43,20 +45,57 @@ def fit(task: Task, folds: Sequence[Fold], loss: str, seed: int = 0) -> Iterator
 
 
 def _learned(task: Task, fold: Fold, seed: int) -> Fitted:
-    """One cycle of Adam on the squared distance."""
+    """One cycle of Adam on the squared distance, in coordinates where all dimensions of all models look alike."""
     drawn = generator(seed, fold.number)
     weights = {name: value.requires_grad_() for name, value in PROBES["mlp"].initial(task.width, drawn).items()}
-    places = task.places(fold.train)
+    places, scale = task.places(fold.train), _Scale.of(task, fold)
     steps = min(STEPS, EPOCHS * math.ceil(len(places) / BATCH))
     optimiser = torch.optim.Adam(list(weights.values()))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps, pct_start=RISING)
     for batch in itertools.islice(_batches(len(places), drawn), steps):
         hidden, wanted = task.rows(places[batch.numpy()])
+        predicted = PROBES["mlp"].apply(weights, (hidden - scale.mean) / scale.spread)
         optimiser.zero_grad()
-        LOSSES["l2"](PROBES["mlp"].apply(weights, hidden), wanted).mean().backward()
+        LOSSES["l2"](predicted, wanted / scale.wanted).mean().backward()
         optimiser.step()
         schedule.step()
-    return Fitted({name: value.detach() for name, value in weights.items()}, {"penalty": 0.0, "steps": float(steps)})
+    found = scale.taken_in({name: value.detach() for name, value in weights.items()})
+    return Fitted(found, {"penalty": 0.0, "steps": float(steps)})
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What hidden vectors are divided by so that each dimension varies as little as `SMALL`, and what goals are.
+
+    So small that the units hardly bend: a network that starts far from linear overfits. Some models have dimensions that
+    are thousands of times larger than the others.
+    """
+
+    mean: Float[Tensor, " m"]
+    spread: Float[Tensor, " m"]
+    wanted: float
+
+    @classmethod
+    def of(cls, task: Task, fold: Fold) -> "_Scale":
+        count, sums, squares, goals = 0, torch.zeros(task.width).double(), torch.zeros(task.width).double(), 0.0
+        for hidden, wanted in task.chunks(fold.train):
+            hidden = hidden.double()
+            count, sums, squares = count + len(hidden), sums + hidden.sum(dim=0), squares + hidden.square().sum(dim=0)
+            goals += float(wanted.double().square().mean(dim=-1).sum())
+        mean = sums / count
+        deviation = (squares / count - mean.square()).clamp(min=0).sqrt()
+        spread = (deviation + FLOOR * deviation.mean()) / SMALL
+        return cls(mean.float(), spread.float(), (goals / count) ** 0.5 / GOAL)
+
+    def taken_in(self, weights: Weights) -> Weights:
+        """The same network for vectors as they are."""
+        first = weights["first"] / self.spread[:, None]
+        return {
+            "first": first,
+            "first_bias": weights["first_bias"] - self.mean @ first,
+            "second": weights["second"] * self.wanted,
+            "second_bias": weights["second_bias"] * self.wanted,
+        }
 
 
 def _batches(count: int, drawn: torch.Generator) -> Iterator[Tensor]:
