@@ -67,8 +67,8 @@ def _learned(task: Task, fold: Fold, seed: int) -> Fitted:
 class _Scale:
     """What hidden vectors are divided by so that each dimension varies as little as `SMALL`, and what goals are.
 
-    So small that the units hardly bend: a network that starts far from linear overfits. Some models have dimensions that
-    are thousands of times larger than the others.
+    So small that the units hardly bend: a network that starts far from linear overfits. Some models have dimensions
+    that are thousands of times larger than the others.
     """
 
     mean: Float[Tensor, " m"]

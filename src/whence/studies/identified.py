@@ -43,7 +43,7 @@ class Size:
     "Of the MLP, which takes longest."
 
 
-QUICK, FULL = Size(60, 2, 6, 3), Size(10**9, 10, 10**9, 10**9)
+QUICK, FULL = Size(60, 2, 6, 2), Size(10**9, 10, 10**9, 10**9)
 
 
 def folds_of(context: Context, kind: Kind) -> int:
