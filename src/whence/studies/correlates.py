@@ -1,5 +1,6 @@
 """Do gradients and attention follow what linguists annotate: coreference, parts of speech? (Westera 2019)"""
 
+import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -44,6 +45,11 @@ def _coreference_run(context: Context) -> Run:
     return context.run("coreference", measures, context.sentences(context.amount(16, 500), None, chosen), neighbours=0)
 
 
+def _small(p: float) -> str:
+    """Below what a float holds it is not zero."""
+    return f"= {p:.2g}" if p > 0 else f"< {sys.float_info.min:.0e}"
+
+
 def _verdict(difference: float, p: float) -> bool | None:
     """Which way it points, where the test says that it points anywhere."""
     return bool(difference > 0) if p < LEVEL else None
@@ -86,7 +92,7 @@ def coreference(context: Context) -> Iterator[Item]:
         yield Claim(
             f"More flows from a noun to a pronoun when they corefer ({PRINTED[str(name)]}).",
             _verdict(row["difference"], row["p_corrected"]),
-            f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p = {row['p_corrected']:.2g}",
+            f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p {_small(row['p_corrected'])}",
         )
     yield from _distance(pairs, names)
 
@@ -169,7 +175,7 @@ def open_closed(context: Context) -> Iterator[Item]:
         yield Claim(
             f"Words of open classes give more than those of closed classes ({PRINTED[str(name)]}).",
             _verdict(row["difference"], row["p_corrected"]),
-            f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p = {row['p_corrected']:.2g}",
+            f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p {_small(row['p_corrected'])}",
         )
 
 
