@@ -77,6 +77,8 @@ def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
     places = drawing.table[drawing.x].nunique()
     if drawing.kind == "grid" and 20 < places <= CROWDED:
         return {"width": {"step": 13}, "height": {"step": 16}}, 1
+    if drawing.kind == "grid" and 10 < places <= 20:
+        return {"width": {"step": 13}, "height": {"step": 13}}, 3
     return {"width": 190, "height": 190 if drawing.kind == "grid" and places > CROWDED else SMALL}, 3
 
 
