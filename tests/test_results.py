@@ -48,6 +48,13 @@ def test_a_part_of_a_table(run):
     assert len(layer) == len(run.tokens) / 3 and list(layer) == ["token", "mixing_attn_n"]
 
 
+def test_maps_of_a_large_part_are_read_one_by_one(folder, run, monkeypatch):
+    monkeypatch.setattr("whence.results.KEPT", 0)
+    again = whence.open(folder)
+    for number in (5, 0, 3):
+        xarray.testing.assert_identical(again.maps[number], run.maps[number])
+
+
 def test_duckdb_reads_it(folder, run):
     query = f"select layer, avg(mixing_attn_n) as mean from '{folder}/tokens/*.parquet' group by layer order by layer"
     found = duckdb.sql(query).fetchall()

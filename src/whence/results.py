@@ -19,6 +19,8 @@ from whence.measures.registry import HEADS, MAP, variables
 from whence.run.course import all_moments
 from whence.store import MANIFEST, Store, at, part_numbers, read_manifest, read_record
 
+KEPT = 2**28  # bytes of a part's maps that are kept in memory
+
 
 def open(out: str | Path) -> "Run":
     """The run in a folder, finished or not; refuses one with damaged parts."""
@@ -114,9 +116,10 @@ class Maps(Mapping[int, xarray.Dataset]):
     def __init__(self, run: Run):
         self._run = run
         self._dataset = run.arrow("maps")
+        self._kept: tuple[int, pyarrow.Table | None] = (-1, None)
 
     def __getitem__(self, sentence: int) -> xarray.Dataset:
-        table = self._dataset.to_table(filter=pyarrow.compute.field("sentence") == sentence).to_pandas()
+        table = self._rows(sentence)
         if table.empty:
             raise KeyError(sentence)
         found = {name: _array(str(name), rows) for name, rows in table.groupby("variable", sort=False)}
@@ -127,6 +130,22 @@ class Maps(Mapping[int, xarray.Dataset]):
 
     def __len__(self) -> int:
         return sum(record["sentences"] for record in self._run.records)
+
+    def _rows(self, sentence: int) -> pandas.DataFrame:
+        """Of the table of maps; its part is kept for the next sentence unless it is large."""
+        number = sentence // self._run.manifest["plan"]["part_size"]
+        if self._kept[0] != number:
+            self._kept = (number, self._part(number))
+        part = self._kept[1]
+        if part is None:
+            return self._dataset.to_table(filter=pyarrow.compute.field("sentence") == sentence).to_pandas()
+        begin, end = np.searchsorted(part["sentence"].to_numpy(), [sentence, sentence + 1])
+        return part.slice(begin, end - begin).to_pandas()
+
+    def _part(self, number: int) -> pyarrow.Table | None:
+        name = f"/{number:05d}.parquet"
+        file = next((file for file in self._dataset.get_fragments() if file.path.endswith(name)), None)
+        return None if file is None or _bytes(file) > KEPT else file.to_table()
 
     def _labels(self, sentence: int) -> dict[str, Any]:
         """The coordinates that whence.measure gives."""
@@ -149,6 +168,11 @@ class Maps(Mapping[int, xarray.Dataset]):
             "measures": ",".join(manifest["plan"]["measures"]),
             "parameters": json.dumps(manifest["plan"]["options"], sort_keys=True),
         }
+
+
+def _bytes(file: pyarrow.dataset.ParquetFileFragment) -> int:
+    """What its table takes in memory."""
+    return sum(group.total_byte_size for group in file.row_groups)
 
 
 def _array(name: str, rows: pandas.DataFrame) -> xarray.DataArray:
