@@ -104,7 +104,8 @@ def test_an_unfinished_run_can_be_looked_at(model, tmp_path):
         whence.run(model, tiny.texts(6), "mixing", tmp_path / "run", part_size=2, progress=stop)
     run = whence.open(tmp_path / "run")
     assert not run.finished and "not finished" in repr(run)
-    assert set(run.tokens.sentence) == {0, 1} and run.moments["count"].max() == len(run.tokens) / 3
+    assert set(run.tokens.sentence) in ({0, 1}, {*range(4)})  # the next part may have been begun
+    assert run.moments["count"].max() == len(run.tokens) / 3
 
 
 def test_it_says_what_it_is(run):
