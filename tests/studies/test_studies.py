@@ -13,7 +13,7 @@ import whence
 from whence.errors import BadInput, Unsupported
 from whence.plot.drawing import Drawing
 from whence.studies import STUDIES, _answered, find
-from whence.studies.context import Context
+from whence.studies.context import Context, falls, spearman
 from whence.studies.frame import Answered, Claim, Left, Section, Shown
 from whence.studies.prepare import Chosen, at_most, masked, of_length
 from whence.studies.write import write
@@ -119,6 +119,20 @@ def test_every_study_says_what_it_asks():
         study = find(name)
         assert study.name == name and study.asks.endswith("?") and "--data" in study.data and "20" in study.paper
         assert all(section.asks.endswith("?") for section in study.sections)
+
+
+@pytest.mark.parametrize(
+    ("rates", "fall"),
+    [
+        ([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], True),
+        ([0.43, 0.81, 0.73, 0.68, 0.64, 0.56], False),
+        ([0.4, 0.5, 0.6, 0.7, 0.8, 0.9], False),
+        ([0.5] * 6, False),
+    ],
+)
+def test_a_trend_is_more_than_a_sign(rates, fall):
+    """The second rises once and falls thereafter: its rank correlation with the layer is -0.14."""
+    assert falls(spearman(pandas.Series(range(6)), pandas.Series(rates))) == fall
 
 
 def test_masks_are_always_the_same_and_annotations_end_with_the_text():

@@ -31,9 +31,7 @@ def correlation(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None
     pairs = support(block, mask).to(torch.float64).expand_as(block.attention)
     raw, reached = at_least_single(block.attention).double(), effective(block, mask, tolerance).double()
     count = pairs.sum(dim=(-1, -2), keepdim=True)
-    raw, reached = (
-        (part - (part * pairs).sum(dim=(-1, -2), keepdim=True) / count) * pairs for part in (raw, reached)
-    )
+    raw, reached = ((part - (part * pairs).sum(dim=(-1, -2), keepdim=True) / count) * pairs for part in (raw, reached))
     lengths = raw.norm(dim=(-1, -2)) * reached.norm(dim=(-1, -2))
     found = (raw * reached).sum(dim=(-1, -2)) / lengths.clamp(min=1e-30)
     return torch.where(lengths > 1e-12, found, 1.0).float()

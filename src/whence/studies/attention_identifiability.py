@@ -7,7 +7,7 @@ import pandas
 
 from whence.plot.drawing import Drawing
 from whence.results import Run
-from whence.studies.context import Context, spearman
+from whence.studies.context import FALLING, Context, falls, spearman
 from whence.studies.frame import Claim, Item, Left, Section, Shown, Study
 from whence.studies.prepare import at_most
 
@@ -59,8 +59,8 @@ def correlation(context: Context) -> Iterator[Item]:
         rho = spearman(long["tokens"], long["effective_correlation"])
         yield Claim(
             "Beyond that, the longer the text, the less of the attention counts.",
-            bool(rho < 0),
-            f"Spearman {rho:.2f} of length and correlation over {len(long)} longer sentences",
+            falls(rho),
+            f"Spearman {rho:.2f} of length and correlation over {len(long)} longer sentences (we ask for {FALLING})",
         )
     else:
         yield Left("the fall beyond the head width", f"only {len(long)} sentences are longer than {width} tokens")

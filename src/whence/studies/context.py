@@ -18,6 +18,7 @@ from whence.run import run
 from whence.studies.prepare import Chosen
 from whence.text import Sentence
 
+FALLING = -0.3  # a rank correlation nearer to zero than this is not called a trend
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -112,3 +113,8 @@ def quartiles(values: pandas.Series) -> pandas.Series:
 def spearman(first: pandas.Series, second: pandas.Series) -> float:
     """Rank correlation; NaN where one of them does not vary."""
     return float(first.rank().corr(second.rank()))
+
+
+def falls(rho: float) -> bool:
+    """Whether a rank correlation is far enough below zero to say that one falls as the other rises."""
+    return rho <= FALLING

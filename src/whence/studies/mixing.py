@@ -9,7 +9,7 @@ import pandas
 from whence.measures.registry import METHODS
 from whence.plot.drawing import Drawing
 from whence.results import Run
-from whence.studies.context import Context, called, spearman
+from whence.studies.context import FALLING, Context, called, falls, spearman
 from whence.studies.frame import Beside, Claim, Item, Section, Shown, Study
 from whence.studies.prepare import masked
 from whence.studies.published import METHODS as PRINTED
@@ -160,8 +160,8 @@ def frequency(context: Context) -> Iterator[Item]:
     )
     yield Claim(
         "Frequent words are mixed more than rare ones.",
-        bool(rho < 0),
-        f"Spearman {rho:.2f} between rank and {PRINTED[MAIN]}, {BASE}: -0.58",
+        falls(rho),
+        f"Spearman {rho:.2f} between rank and {PRINTED[MAIN]} (we ask for {FALLING}), {BASE}: -0.58",
     )
 
 
@@ -200,9 +200,11 @@ def depth(context: Context) -> Iterator[Item]:
     )
     theirs = published("kobayashi2021", "spearman_depth_ATTNRESLN-N")
     printed = ", ".join(f"{name} {value:+.2f}" for name, value in theirs.items())
-    decided = bool(rho < 0) if len(main) > 2 else None
+    decided = falls(rho) if len(main) > 2 else None
     yield Claim(
-        "Later layers mix less.", decided, f"Spearman {rho:+.2f} of layer and {PRINTED[MAIN]}; published: {printed}"
+        "Later layers mix less.",
+        decided,
+        f"Spearman {rho:+.2f} of layer and {PRINTED[MAIN]} (we ask for {FALLING}); published: {printed}",
     )
 
 

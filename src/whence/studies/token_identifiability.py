@@ -9,7 +9,7 @@ import xarray
 
 from whence.plot.drawing import Drawing
 from whence.readers import Corpus
-from whence.studies.context import Context, called
+from whence.studies.context import FALLING, Context, called, falls
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.identified import (
     KINDS,
@@ -100,7 +100,7 @@ def _rate_claims(found: dict[str, xarray.Dataset]) -> Iterator[Item]:
     first, deep = float(naive["rate"][0].mean()), last(naive)
     yield Claim(
         "Without a probe, fewer tokens are recognised the deeper the layer.",
-        deep < first and trend(naive) < 0,
+        deep < first and falls(trend(naive)),
         f"naive, cosine: {first:.1%} in layer 1, {deep:.1%} in the last, Spearman with depth {trend(naive):+.2f}",
     )
     yield Claim(
@@ -266,7 +266,7 @@ def single_layers(context: Context) -> Iterator[Item]:
     )
     yield Claim(
         "Later layers make their input harder to find.",
-        trend(distance) < 0,
+        falls(trend(distance)),
         f"naive, L2: Spearman of layer and rate {trend(distance):+.2f}, last layer {last(distance):.1%}",
     )
 
@@ -347,8 +347,8 @@ def _neighbour_claims(found: dict[int, xarray.Dataset]) -> Iterator[Item]:
     layers = found[1].sizes["layer"]
     yield Claim(
         "The deeper the layer, the less often neighbours are found.",
-        left < 0 and right < 0 if layers > 2 else None,
-        f"Spearman of layer and rate: left {left:+.2f}, right {right:+.2f}, over {layers} layers",
+        falls(max(left, right)) if layers > 2 else None,
+        f"Spearman of {layers} layers and rates: left {left:+.2f}, right {right:+.2f} (we ask for {FALLING})",
     )
 
 
