@@ -51,10 +51,11 @@ class Folded:
 
 def pays(tangents: int, step: Step) -> bool:
     """Whether making the maps of this block costs less than it saves."""
-    return _cost(step) * step.states.shape[-1] + FOLDED * tangents < PLAIN * tangents
+    return making(step) * step.states.shape[-1] + FOLDED * tangents < PLAIN * tangents
 
 
-def _cost(step: Step) -> int:
+def making(step: Step) -> int:
+    """What the maps of this block cost, in products with m x m matrices per token and dimension."""
     if step.parts is None or not step.parts.joins_first:
         return UNKNOWN
     return ALIKE if _reads_alike(step) else NORMED

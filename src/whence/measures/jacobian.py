@@ -6,7 +6,7 @@ Local derivatives are those of one block alone, d h^l_i / d h^(l-1)_j.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from whence.errors import BadInput
 from whence.measures.flow import shares
-from whence.measures.local import local_frobenius
+from whence.measures.local import local_frobenius, multiplies_out
 from whence.measures.sketch import shares_error, sketched
 from whence.measures.travel import Bundle, Progress, Road, portion, travel
 from whence.models.anatomy import Anatomy
@@ -92,7 +92,8 @@ def jacobian(
         if norm == "ones":
             return found.flow(_ones(chain, found.depth, memory, progress)[..., list(found.sources)], None, 1)
         if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
-            return found.flow(*sketched(Road.of(chain, found.depth, memory, progress), found.sources, error, seed))
+            road = Road.of(chain, found.depth, memory, progress)
+            return found.flow(*sketched(road, found.sources, error, seed, lambda: _first(chain, found, memory)))
         return found.flow(_exact(chain, found, norm, memory, progress), None, chain.width)
 
 
@@ -245,6 +246,17 @@ def _pulled(
 
 def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Float[Tensor, "layer target s w"]:
     return cotangents if chain.start is None else torch.einsum("ltsm,swm->ltsw", cotangents, chain.start)
+
+
+def _first(chain: Chain, asked: _Asked, memory: int) -> Float[Tensor, "target source"] | None:
+    """Exact squared norms of layer 1 where they are cheap; whether they are depends on model and text alone."""
+    step = chain.steps[0]
+    if not multiplies_out(step, MEMORY):
+        return None
+    if not multiplies_out(step, memory):
+        return _exact(chain, replace(asked, layers=(1,)), "frobenius", memory, None)[0].square()
+    found = local_frobenius(step, portion(chain, memory), memory, chain.start)
+    return None if found is None else found[:, list(asked.sources)].square()
 
 
 def _local_frobenius(chain: Chain, memory: int) -> Float[Tensor, "target source"]:

@@ -9,7 +9,7 @@ K_j^T K_j: O(s m^3) for the matrices, O(s^2 m^2) for the pairs; pushing every di
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from einops import einsum, rearrange
@@ -22,12 +22,24 @@ from whence.models.tangent import Step
 WORK = 2**26  # bytes of the largest tensor alive at a time
 
 
-def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"] | None:
-    """|d h^l_i / d h^(l-1)_j| of one block; None where it cannot be multiplied out within the memory."""
-    if step.attended is None or 3 * bytes_of(step) > memory:
+def local_frobenius(
+    step: Step, chunk: int, memory: int, start: Float[Tensor, "s w m"] | None = None
+) -> Float[Tensor, "t s"] | None:
+    """|d h^l_i / d h^(l-1)_j| of one block; None where it cannot be multiplied out within the memory.
+
+    With `start`, what leads to the block's input, by what that starts from.
+    """
+    if not multiplies_out(step, memory):
         return None
     folded = fold(step, chunk)
+    if folded is not None and start is not None:
+        folded = replace(folded, keys=start @ folded.keys, values=start @ folded.values, own=start @ folded.own)
     return None if folded is None else _norms(_Heads.of(folded), folded)
+
+
+def multiplies_out(step: Step, memory: int) -> bool:
+    """Whether the memory holds the maps of one block and what its norms are made of."""
+    return step.attended is not None and 3 * bytes_of(step) <= memory
 
 
 @dataclass(frozen=True, eq=False)

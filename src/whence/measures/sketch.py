@@ -12,36 +12,51 @@ expected |error of c_ij|, the total variation distance of a row from the true on
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import BadInput
+from whence.measures.controls import steadied
+from whence.measures.fold import PLAIN, making
 from whence.measures.travel import Bundle, Road, travel
 from whence.models.tangent import Chain
 
-PILOT = 4  # probes tried before the number needed is estimated
+PILOT, SOME = 4, 12  # probes and sources tried before the number needed is estimated
+MARGIN = 1.05  # on the error they foresee: a second round costs more than a probe too many
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
+SAVED = 0.4  # of the probes, when layer 1 is known
+NORMS = 6  # products with m x m matrices per token and dimension, from the maps of layer 1 to its norms
+First = Callable[[], Float[Tensor, "target source"] | None]
 
 
 def sketched(
-    road: Road, sources: Sequence[int], error: float, seed: int
+    road: Road, sources: Sequence[int], error: float, seed: int, first: First
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"], int]:
-    """Norms, their standard errors, and how many probes per source token it took."""
+    """Norms, their standard errors, and how many probes per source token it took.
+
+    A few sources are tried first. When they say that it will take many probes, `first` is asked for the exact squared
+    norms of layer 1, which steady those of the others (`controls`).
+    """
     if not 0 < error < 1:
         raise BadInput(f"The error is a share between 0 and 1, and {error} was given.")
     width = road.chain.width
-    count, squares = min(PILOT, width), _tried(road, sources, range(0), seed)
+    trial, count = _Trial(road, sources, seed), min(PILOT, width)
+    trial.reach(count, trial.some)
+    needed = _needed(count, MARGIN * trial.foreseen(), error, width)
+    if needed > count and _steadying_pays(road, needed * len(sources)):
+        trial.first = first()
+        needed = _needed(count, MARGIN * trial.foreseen(), error, width)
     while True:
-        squares = torch.cat([squares, _tried(road, sources, range(len(squares), count), seed)])
-        norms, errors = estimate(squares, width)
+        trial.reach(needed, range(len(sources)))
+        norms, errors = trial.estimate(range(len(sources)))
         reached = misplaced(norms, errors)
-        if reached <= error or count == width:
-            return norms, errors, count
-        count = min(width, max(count + 1, math.ceil(count * (reached / error) ** 2)))
+        if reached <= error or needed == width:
+            return norms, errors, needed
+        needed = max(needed + 1, _needed(needed, reached, error, width))
 
 
 def estimate(
@@ -64,19 +79,28 @@ def estimate(
     return mean.sqrt(), mean.sqrt() * relative / 2
 
 
-def misplaced(norms: Float[Tensor, "layer target source"], errors: Float[Tensor, "layer target source"]) -> float:
-    """Expected share of a row's contribution put at the wrong source, averaged over layers and targets."""
-    return (shares_error(norms, errors).sum(dim=-1) * MEAN_DEVIATION / 2).mean().item()
+def misplaced(
+    norms: Float[Tensor, "layer target source"],
+    errors: Float[Tensor, "layer target source"],
+    counts: Float[Tensor, "target source"] | float = 1.0,
+) -> float:
+    """Expected share of a row's contribution put at the wrong source, averaged over layers and targets.
+
+    A cell stands for `counts` sources like it.
+    """
+    return ((shares_error(norms, errors, counts) * counts).sum(dim=-1) * MEAN_DEVIATION / 2).mean().item()
 
 
 def shares_error(
-    norms: Float[Tensor, "layer target source"], errors: Float[Tensor, "layer target source"]
+    norms: Float[Tensor, "layer target source"],
+    errors: Float[Tensor, "layer target source"],
+    counts: Float[Tensor, "target source"] | float = 1.0,
 ) -> Float[Tensor, "layer target source"]:
     """Standard errors of c_ij = n_ij / sum_k n_ik; those of the n_ij are independent."""
-    total = norms.sum(dim=-1, keepdim=True)
+    total = (norms * counts).sum(dim=-1, keepdim=True)
     total = torch.where(total > 0, total, 1.0)
     share, squared = norms / total, errors.square()
-    others = squared.sum(dim=-1, keepdim=True) - squared
+    others = (squared * counts).sum(dim=-1, keepdim=True) - squared
     return ((1 - share).square() * squared + share.square() * others).sqrt() / total
 
 
@@ -90,17 +114,64 @@ def probes(width: int, source: int, count: int, seed: int) -> Float[Tensor, "k w
     return torch.linalg.qr(torch.stack(drawn, dim=1)).Q.T * math.sqrt(width)
 
 
-def _tried(road: Road, sources: Sequence[int], which: range, seed: int) -> Float[Tensor, "k layer target source"]:
-    """Squared lengths of J_ij times each of the probes."""
-    chain, tokens = road.chain, len(road.chain.states)
-    found = chain.states.new_zeros(len(which), road.depth, tokens, len(sources))
+def _needed(count: int, reached: float, error: float, width: int) -> int:
+    """How many probes it takes to reach an error, after what `count` of them reached."""
+    return min(width, max(count, math.ceil(count * (reached / error) ** 2)))
 
-    def visit(layer: int, place: int, tangents: Float[Tensor, "u k m"]) -> None:
-        found[:, layer, tokens - len(tangents) :, place] = tangents.square().sum(dim=-1).T
 
-    if which:
-        travel(road, [Bundle(source, _vectors(chain, source, which, seed)) for source in sources], visit)
-    return found
+def _steadying_pays(road: Road, tangents: int) -> bool:
+    """Whether the exact norms of layer 1 cost less than the tangents they save on their way through all layers."""
+    step = road.chain.steps[0]
+    return SAVED * tangents * road.depth * PLAIN > (making(step) + NORMS) * step.states.shape[-1]
+
+
+class _Trial:
+    """Squared lengths of J_ij times the probes tried so far, and the squared norms of layer 1 where they are known."""
+
+    def __init__(self, road: Road, sources: Sequence[int], seed: int) -> None:
+        self.road, self.sources, self.seed = road, sources, seed
+        self.squares = road.chain.states.new_zeros(0, road.depth, len(road.chain.states), len(sources))
+        self.done = [0] * len(sources)
+        self.first: Float[Tensor, "target source"] | None = None
+
+    @property
+    def some(self) -> list[int]:
+        """Places of a few sources, from the first to the last."""
+        return torch.linspace(0, len(self.sources) - 1, min(SOME, len(self.sources))).round().int().tolist()
+
+    def reach(self, count: int, places: Iterable[int]) -> None:
+        """So many probes for the sources at these places."""
+        chain, squares = self.road.chain, self.squares
+        squares = torch.cat([squares, squares.new_zeros(max(0, count - len(squares)), *squares.shape[1:])])
+        lacking = [(place, range(self.done[place], count)) for place in places if self.done[place] < count]
+
+        def visit(layer: int, which: int, tangents: Float[Tensor, "u k m"]) -> None:
+            place, probed = lacking[which]
+            squares[probed, layer, len(chain.states) - len(tangents) :, place] = tangents.square().sum(dim=-1).T
+
+        bundles = [
+            Bundle(source := self.sources[place], _vectors(chain, source, probed, self.seed))
+            for place, probed in lacking
+        ]
+        if bundles:
+            travel(self.road, bundles, visit)
+        for place, _ in lacking:
+            self.done[place] = count
+        self.squares = squares
+
+    def estimate(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Norms and standard errors of the sources at these places, layer x target x source."""
+        squares = self.squares[..., places]
+        if self.first is not None:
+            squares = steadied(squares, self.first[:, places], [self.sources[place] for place in places])
+        return estimate(squares, self.road.chain.width)
+
+    def foreseen(self) -> float:
+        """What is misplaced when the other sources are like the few, seen at the targets that are those sources."""
+        sources = [self.sources[place] for place in self.some]
+        norms, errors = self.estimate(self.some)
+        counts = norms.new_full((len(sources), len(sources)), (len(self.sources) - 1) / max(1, len(sources) - 1))
+        return misplaced(norms[:, sources], errors[:, sources], counts.fill_diagonal_(1))
 
 
 def _vectors(chain: Chain, source: int, which: range, seed: int) -> Float[Tensor, "k m"]:

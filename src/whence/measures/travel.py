@@ -15,8 +15,9 @@ from whence.measures.fold import bytes_of, fold, pays
 from whence.models.memory import gigabytes
 from whence.models.tangent import Chain
 
-# rows of the matrix products: enough of them to run at full speed, few enough for the cache
-ROWS = 2048
+# rows of the matrix products: enough of them to run at full speed, few enough for the cache; with a matrix for every
+# token at least so many tangents
+ROWS, TANGENTS = 2048, 32
 # what is alive inside a block: so many tensors as wide as the stream, so many as large as the attention
 WIDE, SQUARE = 24, 6
 Visit = Callable[[int, int, Float[Tensor, "u k m"]], None]
@@ -59,14 +60,14 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
     """
     total = sum(len(bundle.vectors) for bundle in bundles)
     report = _Report(road.progress, road.depth * total)
-    chunk = portion(road.chain, road.memory)
     together = min(_room(road.chain, road.memory), total)
     folding = pays(together, road.chain.steps[0])
-    for group in _groups(bundles, together if folding else chunk):
-        (_folded if folding else _plain)(road, {which: bundles[which] for which in group}, chunk, visit, report)
+    chunk = portion(road.chain, road.memory, TANGENTS if folding else 1)
+    for group in _groups(dict(enumerate(bundles)), together if folding else chunk):
+        (_folded if folding else _plain)(road, group, chunk, visit, report)
 
 
-def portion(chain: Chain, memory: int) -> int:
+def portion(chain: Chain, memory: int, least: int = 1) -> int:
     """How many tangents go through a block at a time; refuses when the memory is not enough for one."""
     tokens = len(chain.states)
     each = _inside(chain)
@@ -75,7 +76,7 @@ def portion(chain: Chain, memory: int) -> int:
             f"One tangent of {tokens:,} tokens takes {gigabytes(each)} and {gigabytes(memory)} may be used; raise the"
             " memory limit or shorten the text."
         )
-    return max(1, min(ROWS // tokens, memory // each))
+    return min(max(ROWS // tokens, least), memory // each)
 
 
 @dataclass
@@ -102,47 +103,65 @@ def _room(chain: Chain, memory: int) -> int:
     """How many tangents can wait between two blocks beside the maps of one; none where the blocks cannot be folded."""
     if chain.steps[0].attended is None:
         return 0
-    left = memory - bytes_of(chain.steps[0]) - portion(chain, memory) * _inside(chain)
+    left = memory - bytes_of(chain.steps[0]) - portion(chain, memory, TANGENTS) * _inside(chain)
     return max(0, left // (chain.states.element_size() * chain.states.numel()))
 
 
-def _groups(bundles: Sequence[Bundle], room: int) -> Iterator[list[int]]:
+def _groups(bundles: dict[int, Bundle], room: int) -> Iterator[dict[int, Bundle]]:
     """Runs of neighbouring bundles, all about as large, none larger than the room unless it is one bundle."""
-    total = sum(len(bundle.vectors) for bundle in bundles)
+    total = sum(len(bundle.vectors) for bundle in bundles.values())
     share = total / math.ceil(total / room)
-    group: list[int] = []
+    group: dict[int, Bundle] = {}
     held = 0
-    for which, bundle in enumerate(bundles):
+    for which, bundle in bundles.items():
         if group and held + len(bundle.vectors) > share:
             yield group
-            group, held = [], 0
-        group.append(which)
+            group, held = {}, 0
+        group[which] = bundle
         held += len(bundle.vectors)
     yield group
 
 
 def _folded(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
-    states = {which: _started(road.chain, bundle) for which, bundle in group.items()}
+    packs = [_Pack.of(road.chain, part) for part in _groups(group, chunk)]
     for layer, push in enumerate(road.pushes):
         folded = fold(road.chain.steps[layer], chunk)
-        for which, tangents in states.items():
+        for pack in packs:
             if folded is None:
-                tangents = _portions(push, _padded(tangents, len(road.chain.states)), chunk)
+                pack.tangents = _portions(push, _padded(pack.tangents, len(road.chain.states)), chunk)
             else:
-                tangents = torch.cat([folded.push(part) for part in tangents.split(chunk, dim=1)], dim=1)
-            states[which] = tangents
-            visit(layer, which, tangents)
-            report(tangents.shape[1])
+                pack.tangents = torch.cat([folded.push(part) for part in pack.tangents.split(chunk, dim=1)], dim=1)
+            pack.show(layer, visit, report)
 
 
 def _plain(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
-    sizes, tokens = [len(bundle.vectors) for bundle in group.values()], len(road.chain.states)
-    tangents = torch.cat([_padded(_started(road.chain, bundle), tokens) for bundle in group.values()], dim=1)
+    pack = _Pack.of(road.chain, group)
+    pack.tangents = _padded(pack.tangents, len(road.chain.states))
     for layer, push in enumerate(road.pushes):
-        tangents = _portions(push, tangents, chunk)
-        for which, own in zip(group, tangents.split(sizes, dim=1), strict=True):
+        pack.tangents = _portions(push, pack.tangents, chunk)
+        pack.show(layer, visit, report)
+
+
+@dataclass(eq=False)
+class _Pack:
+    """Bundles on their way together; in a decoder from the first of their sources on."""
+
+    sizes: dict[int, int]
+    tangents: Float[Tensor, "u k m"]
+
+    @classmethod
+    def of(cls, chain: Chain, bundles: dict[int, Bundle]) -> "_Pack":
+        first = min(bundle.source for bundle in bundles.values()) if chain.causal else 0
+        sizes = {which: len(bundle.vectors) for which, bundle in bundles.items()}
+        tangents = chain.states.new_zeros(len(chain.states) - first, sum(sizes.values()), chain.states.shape[-1])
+        for bundle, own in zip(bundles.values(), tangents.split(list(sizes.values()), dim=1), strict=True):
+            own[bundle.source - first] = bundle.vectors
+        return cls(sizes, tangents)
+
+    def show(self, layer: int, visit: Visit, report: _Report) -> None:
+        for which, own in zip(self.sizes, self.tangents.split(list(self.sizes.values()), dim=1), strict=True):
             visit(layer, which, own)
-        report(sum(sizes))
+        report(self.tangents.shape[1])
 
 
 def _portions(push: Push, tangents: Float[Tensor, "u k m"], chunk: int) -> Float[Tensor, "u k m"]:
@@ -150,14 +169,6 @@ def _portions(push: Push, tangents: Float[Tensor, "u k m"], chunk: int) -> Float
     given = rearrange(tangents, "t k m -> k t m").contiguous()
     moved = torch.cat([push(part) for part in given.split(chunk)])
     return rearrange(moved, "k t m -> t k m")
-
-
-def _started(chain: Chain, bundle: Bundle) -> Float[Tensor, "u k m"]:
-    """The bundle at layer 0; in a decoder from its source on."""
-    first = bundle.source if chain.causal else 0
-    tangents = bundle.vectors.new_zeros(len(chain.states) - first, *bundle.vectors.shape)
-    tangents[bundle.source - first] = bundle.vectors
-    return tangents
 
 
 def _padded(tangents: Float[Tensor, "u k m"], tokens: int) -> Float[Tensor, "t k m"]:
