@@ -20,12 +20,12 @@ from torch import Tensor
 
 from whence.errors import BadInput
 from whence.measures.controls import steadied
-from whence.measures.fold import PLAIN, making
+from whence.measures.fold import PLAIN, making, pays
 from whence.measures.travel import Bundle, Road, travel
 from whence.models.tangent import Chain
 
 PILOT, SOME = 4, 12  # probes and sources tried before the number needed is estimated
-MARGIN = 1.05  # on the error they foresee: a second round costs more than a probe too many
+MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 SAVED = 0.4  # of the probes, when layer 1 is known
@@ -46,10 +46,12 @@ def sketched(
     width = road.chain.width
     trial, count = _Trial(road, sources, seed), min(PILOT, width)
     trial.reach(count, trial.some)
-    needed = _needed(count, MARGIN * trial.foreseen(), error, width)
+    needed = _needed(count, trial.foreseen(), error, width)
     if needed > count and _steadying_pays(road, needed * len(sources)):
         trial.first = first()
-        needed = _needed(count, MARGIN * trial.foreseen(), error, width)
+        needed = _needed(count, trial.foreseen(), error, width)
+    if needed > count and pays(needed * len(sources), road.chain.steps[0]):
+        needed = min(width, math.ceil(MARGIN * needed))
     while True:
         trial.reach(needed, range(len(sources)))
         norms, errors = trial.estimate(range(len(sources)))
