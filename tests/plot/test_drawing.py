@@ -35,6 +35,21 @@ def test_published_values_are_hollow_marks():
     drawn = draw(Drawing("points", table, "x", "y", "A title", published="published")).to_dict()
     hollow = [layer for layer in drawn["layer"] if layer["mark"].get("filled") is False]
     assert len(hollow) == 1 and hollow[0]["encoding"]["y"]["field"] == "published"
+    assert "hollow: as published" in " ".join(drawn["title"]["subtitle"])
+
+
+def test_nothing_published_is_not_announced():
+    table = pandas.DataFrame({"x": [1, 2, 3], "y": [0.1, 0.5, 0.3], "published": [None, None, None]})
+    drawn = draw(Drawing("points", table, "x", "y", "A title", "Some texts", published="published")).to_dict()
+    assert "hollow" not in " ".join(drawn["title"]["subtitle"])
+
+
+@pytest.mark.parametrize(("kind", "colored"), [("lines", True), ("bars", False)])
+def test_published_marks_are_seen_on_bars_of_their_colour(kind, colored):
+    table = pandas.DataFrame({"x": ["a", "b"], "y": [0.4, 0.5], "published": [0.2, 0.4], "of": ["a", "b"]})
+    drawn = draw(Drawing(kind, table, "x", "y", "A title", color="of", published="published")).to_dict()
+    (hollow,) = (layer for layer in drawn["layer"] if layer["mark"].get("filled") is False)
+    assert ("field" in hollow["encoding"]["color"]) is colored
 
 
 @pytest.mark.parametrize(("places", "marked"), [(10, True), (40, False)])

@@ -39,6 +39,8 @@ class Drawing:
     color: str | None = None
     value: str | None = None
     published: str | None = None
+    hollow: str = "as published"
+    "What the hollow marks are, said in the subtitle."
     by: str | None = None
     "One small chart for each value of this column."
     x_title: str | None = None
@@ -282,13 +284,18 @@ def _color(drawing: Drawing, rows: pandas.DataFrame, theme: Theme, legend: bool 
 
 
 def _published(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> list[Any]:
-    """Hollow marks where the paper gives a number."""
-    if drawing.published is None or drawing.published not in rows or rows[drawing.published].isna().all():
+    """Hollow marks where the paper gives a number, in the colour of ours unless they would lie on it."""
+    if not _has_published(drawing, rows):
         return []
     there = rows.dropna(subset=[drawing.published])
     marks = altair.Chart(there).mark_point(filled=False, size=70, strokeWidth=1.6, shape="diamond")
-    color = _color(drawing, rows, theme) if drawing.color else altair.value(FURNITURE[theme]["ink"])
+    colored = drawing.color is not None and drawing.kind in ("lines", "points")
+    color = _color(drawing, rows, theme) if colored else altair.value(FURNITURE[theme]["ink"])
     return [marks.encode(x=_x(drawing, rows), y=f"{drawing.published}:Q", color=color)]
+
+
+def _has_published(drawing: Drawing, rows: pandas.DataFrame) -> bool:
+    return drawing.published in rows and not rows[drawing.published].isna().all()
 
 
 def _rules(drawing: Drawing, theme: Theme) -> list[Any]:
@@ -304,9 +311,10 @@ def _rules(drawing: Drawing, theme: Theme) -> list[Any]:
 def _finished(chart: Any, drawing: Drawing, theme: Theme) -> Any:
     colors = FURNITURE[theme]
     wide = _width(drawing)
+    hollow = [f"hollow: {drawing.hollow}"] if _has_published(drawing, drawing.table) else []
     heading = altair.TitleParams(
         wrap(drawing.title, wide // 8),
-        subtitle=wrap(drawing.subtitle, 10 * wide // 68),
+        subtitle=wrap("; ".join(filter(None, [drawing.subtitle, *hollow])), 10 * wide // 68),
         anchor="start",
         offset=12,
         color=colors["ink"],

@@ -80,9 +80,9 @@ def nullity(context: Context) -> Iterator[Item]:
             "tokens",
             "nullity",
             "The null space grows by one dimension per token beyond the head width",
-            f"mean over layers and heads of the directions that have no effect; hollow: tokens − {width}, what there"
-            f" must be at least; {context.about}",
+            f"mean over layers and heads of the directions that have no effect; {context.about}",
             published="bound",
+            hollow=f"tokens − {width}, what there must be at least",
             y_title="dimensions",
             share=False,
         ),

@@ -289,7 +289,7 @@ def other_model(context: Context) -> Iterator[Item]:
         f"{PAPER}, Figs 12 and 13",
         by_layer(
             _joined(found),
-            f"In the last layer the other finds {points(lost['L2'])} fewer by L2, {points(lost['cosine'])} by cosine",
+            f"In the last layer the other finds {_fewer(lost['L2'])} by L2, {_fewer(lost['cosine'])} by cosine",
             f"to the layer before, without a probe; other: {context.other.id}; {sample(first, context)}",
             first,
             order=tuple(found),
@@ -298,8 +298,12 @@ def other_model(context: Context) -> Iterator[Item]:
     yield Claim(
         "Fine-tuning makes the last layer's tokens harder to find by L2, and much less so by cosine.",
         lost["L2"] > 0 and lost["L2"] > lost["cosine"],
-        f"the other model's last layer loses {points(lost['L2'])} by L2, {points(lost['cosine'])} by cosine",
+        f"in the other model's last layer {_fewer(lost['L2'])} by L2, {_fewer(lost['cosine'])} by cosine",
     )
+
+
+def _fewer(lost: float) -> str:
+    return f"{points(abs(lost))} {'fewer' if lost > 0 else 'more'}"
 
 
 def neighbours(context: Context) -> Iterator[Item]:
