@@ -4,7 +4,7 @@ The norms of layer 1 cost little (`local`), and a direction that moves a token m
 later layers too. So what the probes find in layer 1 beyond the truth is taken off the later layers, as far as the two
 go together (control variates). For every cell there are three such excesses: the cell's own, that of the source at its
 own place, and the mean over all targets. Their weights are least squares over the probes and cells of a layer, with
-those on the diagonal apart; so many cells share a weight that the bias of fitting it is lost in the noise.
+those on the diagonal apart. Many cells share a weight, so the bias of fitting it is small beside the noise.
 """
 
 import math
