@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, PretrainedConfig, PreTrainedModel
 
 import whence
+from whence.measures.direct import direct
 from whence.measures.fold import fold
 from whence.measures.jacobian import Flow, jacobian, jacobian_local
-from whence.measures.sketch import misplaced
 from whence.models.anatomy import Anatomy
 from whence.models.encode import encode
 from whence.models.linearise import linearised
@@ -80,7 +80,7 @@ def compare(name: str, anatomy: Anatomy, given: Batch) -> None:
         {
             "products": lambda: products(sizes.width),
             "exact": lambda: jacobian(anatomy, given, mode="exact", layers=[1], sources=range(sizes.sources)),
-            "maps": lambda: within(anatomy, given, lambda step: fold(step, ROWS // sizes.tokens)),
+            "maps": lambda: within(anatomy, given, lambda step: fold(step, direct(step), ROWS // sizes.tokens)),
             "sketch": lambda: flows.append(jacobian(anatomy, given, mode="sketch")),
             "tangents": lambda: jacobian(anatomy, given, mode="exact", layers=[1], sources=[3]),
             "batched": lambda: within(anatomy, given, batched_reverse),
@@ -141,7 +141,7 @@ def show(name: str, sizes: Sizes, spent: dict[str, float], flow: Flow) -> None:
     batched = spent["batched"] * sizes.tokens * sizes.reverse_blocks
     looped = spent["looped"] / COMPONENTS * sizes.width * sizes.tokens * sizes.reverse_blocks
     share, half = sizes.folded / spent["exact"] / rate, (sizes.layers + 1) / 2
-    stated, cells = misplaced(flow.norms, flow.standard_error), (flow.standard_error / flow.norms).mean().item()
+    cells = (flow.standard_error / flow.norms).mean().item()
     print(f"{name}: {sizes.layers} layers x {sizes.width}, {sizes.tokens} tokens, {torch.get_num_threads()} threads,")
     print(f"matrix products at {2 * rate / 1e9:.0f} GFLOP/s; slices are scaled to all layers, targets and sources")
     rows = [
@@ -153,7 +153,7 @@ def show(name: str, sizes: Sizes, spent: dict[str, float], flow: Flow) -> None:
             f"sketch at 2 %, {flow.probes} probes",
             sketch,
             f"{exact / sketch:.1f} times faster than exact (goal {GOALS[sizes.width]}), {tangents / sketch:.1f} than"
-            f" tangent by tangent; misplaced {stated:.1%}, standard error of a norm {cells:.1%}",
+            f" tangent by tangent; misplaced {flow.misplaced:.1%}, standard error of a norm {cells:.1%}",
         ),
         ("local exact, one block", local, f"{exact / local:.1f} times faster than from tangents"),
     ]

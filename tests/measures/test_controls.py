@@ -7,6 +7,7 @@ from tests.families import batch, build
 from whence.measures.controls import ENOUGH, steadied
 from whence.measures.jacobian import _Asked, _first, jacobian
 from whence.measures.sketch import probes
+from whence.measures.travel import Road
 from whence.models.linearise import linearised
 from whence.models.locate import locate
 
@@ -64,5 +65,5 @@ def test_layer_1_is_exact_whatever_the_memory(name, start, memory):
     anatomy, given = locate(build(name)), batch([6])
     exact = jacobian(anatomy, given, mode="exact", layers=[1], sources=[1, 4], start=start).norms[0]
     with linearised(anatomy, given, embedding_sum=start == "sum") as chain:
-        found = _first(chain, _Asked.of(anatomy, given, None, None, [1, 4]), memory)
-    torch.testing.assert_close(found.sqrt(), exact, rtol=1e-4, atol=1e-6)
+        found = _first(Road.of(chain, 1, memory), _Asked.of(anatomy, given, None, None, [1, 4]))
+    torch.testing.assert_close(found.squares.sqrt(), exact, rtol=1e-4, atol=1e-6)

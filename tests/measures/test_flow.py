@@ -69,8 +69,10 @@ def test_the_dataset_has_them_with_their_places(builtin, layers):
     third = (c[:, 3, 0] + c[:, 3, 6]) / 2
     np.testing.assert_allclose(found.by_neighbour.sel(neighbour="3", target=3), third, rtol=1e-5)
     assert int(found.contribution_probes) == builtin.anatomy.width and not found.contribution_error.any()
+    assert float(found.contribution_misplaced) == 0
 
 
-def test_it_is_said_how_many_directions_were_tried(builtin):
+def test_it_is_said_how_many_directions_were_tried_and_what_they_reached(builtin):
     found = whence.measure(builtin, "A cat sat on it.", ["jacobian", "origin"], mode="sketch", error=0.1)
     assert 4 <= int(found.jacobian_probes) < builtin.anatomy.width
+    assert 0 < float(found.jacobian_misplaced) <= 0.1

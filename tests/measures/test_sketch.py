@@ -110,10 +110,10 @@ def test_stated_share_is_what_is_misplaced(builtin, encoded, true):
     truth = true / true.sum(dim=-1, keepdim=True)
     for seed in range(4):
         flow = jacobian(builtin.anatomy, encoded, mode="sketch", error=0.03, seed=seed)
-        stated.append(misplaced(flow.norms, flow.standard_error))
+        stated.append(flow.misplaced)
         found.append((flow.contribution - truth).abs().sum(dim=-1).mean().item() / 2)
-    assert max(stated) <= 0.03
-    assert sum(found) / 4 <= 1.05 * 0.03
+        assert flow.misplaced <= 0.03 < 1.25 * misplaced(flow.norms, flow.standard_error)
+    assert sum(stated) / 4 == pytest.approx(sum(found) / 4, rel=0.1)
 
 
 def test_layer_1_is_exact_where_it_pays(builtin, encoded, true):

@@ -5,7 +5,7 @@ of the activation, attention) is computed once, and nothing is kept for a deriva
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from einops import rearrange
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jvp
 
+from whence.measures.reading import Reading, alike, may_read_alike
 from whence.measures.scores import heads_tangent, scores_spread
 from whence.measures.vectors import single
 from whence.models.parts import FeedForward, Norm, Parts, Projection
@@ -92,7 +93,7 @@ def _same(tangents: Tensor) -> Tensor:
 class Direct:
     """One block's derivative, in pieces."""
 
-    step: Step
+    reads: Reading
     attended: Attended
     parts: Parts
     spread: Float[Tensor, "g r t d e"]
@@ -108,11 +109,10 @@ class Direct:
 
     def heads(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t n"]:
         """What the heads give: the part of keys and values, then that of the queries."""
-        queries, keys, values = self.step.attends(tangents)
-        keys, values = (rearrange(part, "k g t d -> t k (g d)") for part in (keys, values))
+        queries, keys, values = self.reads(tangents)
         heads = heads_tangent(self.attended, slice(None), keys, values)
         groups, shared = self.spread.shape[:2]
-        queries = rearrange(queries, "k (g r) t d -> (g r t) k d", g=groups)
+        queries = rearrange(queries, "t k (g r d) -> (g r t) k d", g=groups, r=shared)
         moved = torch.bmm(queries, rearrange(self.spread, "g r t d e -> (g r t) d e"))
         heads += rearrange(moved, "(g r t) k e -> t k (g r e)", g=groups, r=shared)
         return rearrange(heads, "t k n -> k t n")
@@ -153,7 +153,7 @@ def direct(step: Step) -> Direct | None:
     read = states if parts.parallel else middle
     fed = parts.feed_forward(_normed(feed_norms.before, read))
     found = Direct(
-        step,
+        Reading(step, alike(step) if may_read_alike(step) else None),
         step.attended,
         parts,
         scores_spread(step.attended),
@@ -164,7 +164,10 @@ def direct(step: Step) -> Direct | None:
         feed_inside=_tilt(feed_norms.inside, fed),
         feed_after=_tilt(feed_norms.after, middle + _normed(feed_norms.inside, fed) * scale),
     )
-    return found if step.agrees(found.push) else None
+    if step.agrees(found.push):
+        return found
+    found = replace(found, reads=Reading(step))
+    return found if may_read_alike(step) and step.agrees(found.push) else None
 
 
 def _projected(projection: Projection, attended: Attended) -> Float[Tensor, "t m"]:

@@ -23,13 +23,15 @@ def flow(settings: Settings) -> Found:
         "contribution_error": lambda: found.contribution_error,
     }
     values = {name: _placed(value(), found, settings) for name, value in maps.items() if name in settings.wanted}
-    counts = {name: torch.tensor(found.probes) for name in ("jacobian_probes", "contribution_probes")}
+    totals = {f"{name}_probes": torch.tensor(found.probes) for name in _OF_FLOW}
+    totals |= {f"{name}_misplaced": torch.tensor(found.misplaced) for name in _OF_FLOW}
     if settings.wanted & set(_SUMMARIES):
         whole = _placed(found.contribution, found, settings)
-        counts |= {name: summary(whole).float() for name, summary in _SUMMARIES.items()}
-    return values | {name: value for name, value in counts.items() if name in settings.wanted}
+        totals |= {name: summary(whole).float() for name, summary in _SUMMARIES.items()}
+    return values | {name: value for name, value in totals.items() if name in settings.wanted}
 
 
+_OF_FLOW = ("jacobian", "contribution")
 _SUMMARIES: dict[str, Callable[[Tensor], Tensor]] = {
     "self_contribution": summaries.own,
     "own_largest": summaries.own_is_largest,

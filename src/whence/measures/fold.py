@@ -10,7 +10,6 @@ tangent costs four products with m x m matrices instead of twelve. Where the par
 of the maps: the feed-forward's is (F diag(slope_i)) D, the norms' are diagonal but for two directions.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +17,8 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.measures.direct import direct
+from whence.measures.direct import Direct
+from whence.measures.reading import ByToken, basis, by_token, may_read_alike
 from whence.measures.scores import heads_tangent, scores_spread
 from whence.models.tangent import Attended, Step, precise
 
@@ -58,28 +58,28 @@ def making(step: Step) -> int:
     """What the maps of this block cost, in products with m x m matrices per token and dimension."""
     if step.parts is None or not step.parts.joins_first:
         return UNKNOWN
-    return ALIKE if _reads_alike(step) else NORMED
+    return ALIKE if may_read_alike(step) else NORMED
 
 
-def _reads_alike(step: Step) -> bool:
-    """Whether queries, keys and values are likely to be the same map of every token; what is made of it is checked."""
-    return step.parts is not None and step.parts.attention_norms.before is None
-
-
-def fold(step: Step, chunk: int) -> Folded | None:
+def fold(step: Step, way: Direct | None, chunk: int) -> Folded | None:
     """The block's maps, made from `chunk` directions at a time; None where the block is not of this form.
 
-    That is found by trying: a block whose tokens meet outside attention would give another derivative.
+    That is found by trying: a block whose tokens meet outside attention would give another derivative. `way` is the
+    block's derivative from its parts (`direct`).
     """
     if step.attended is None:
         return None
-    way = direct(step)
     if way is None or not way.parts.joins_first:
         return _agreeing(step, *_reads(step, chunk), chunk)
-    rest = way.rest()
-    if _reads_alike(step) and (found := _agreeing(step, *_alike(step), rest.clone(), chunk)) is not None:
-        return found
-    return _agreeing(step, *_attends(step, chunk), rest, chunk)
+    queries, keys, values = _by_token(step, way, chunk)
+    return _agreeing(step, queries, keys, values, way.rest(), chunk)
+
+
+def _by_token(step: Step, way: Direct, chunk: int) -> ByToken:
+    if way.reads.maps is None:
+        return by_token(step, chunk)
+    queries, keys, values = (weight.expand(len(step.states), -1, -1) for weight in way.reads.maps)
+    return queries, keys, values
 
 
 def _agreeing(step: Step, queries: Tensor, keys: Tensor, values: Tensor, own: Tensor, chunk: int) -> Folded | None:
@@ -106,7 +106,7 @@ def _reads(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     tokens, width = step.states.shape
     assert step.attended is not None
     found: list[Tensor] = []
-    for part, directions in _basis(step.states, width, chunk):
+    for part, directions in basis(step.states, width, chunk):
         queries, keys, values, output = step.reads(directions)
         pieces = [rearrange(tangent, "k h t d -> t k (h d)") for tangent in (queries, keys, values)]
         pieces.append(rearrange(output, "k t m -> t k m"))
@@ -114,27 +114,6 @@ def _reads(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         for whole, piece in zip(found, pieces, strict=True):
             whole[:, part] = piece
     return found[0], found[1], found[2], found[3]
-
-
-def _attends(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Derivatives of queries, keys and values by the token's own state."""
-    parts = [step.attends(directions) for _, directions in _basis(step.states, step.states.shape[-1], chunk)]
-    queries, keys, values = (
-        torch.cat([rearrange(part, "k h t d -> t k (h d)") for part in found], dim=1)
-        for found in zip(*parts, strict=True)
-    )
-    return queries, keys, values
-
-
-def _alike(step: Step) -> tuple[Tensor, Tensor, Tensor]:
-    """The same where they are those of every token: each token carries another direction."""
-    tokens, width = step.states.shape
-    basis = torch.eye(width, dtype=step.states.dtype, device=step.states.device)
-    rounds = -(-width // tokens)
-    given = torch.nn.functional.pad(basis, (0, 0, 0, rounds * tokens - width))
-    found = step.attends(rearrange(given, "(k t) m -> k t m", t=tokens))
-    queries, keys, values = (rearrange(part, "k h t d -> (k t) (h d)")[:width].expand(tokens, -1, -1) for part in found)
-    return queries, keys, values
 
 
 def _writes(step: Step, own: Float[Tensor, "t m m"], chunk: int) -> Float[Tensor, "t n m"]:
@@ -146,17 +125,9 @@ def _writes(step: Step, own: Float[Tensor, "t m m"], chunk: int) -> Float[Tensor
         return (weight * parts.residual_scale) @ own
     size = step.attended.mixed[:, :, 0].numel()
     write = own.new_empty(len(own), size, own.shape[-1])
-    for part, directions in _basis(step.states, size, chunk):
+    for part, directions in basis(step.states, size, chunk):
         write[:, part] = rearrange(step.writes(directions), "k t m -> t k m")
     return write
-
-
-def _basis(states: Float[Tensor, "t m"], size: int, chunk: int) -> Iterator[tuple[slice, Float[Tensor, "k t n"]]]:
-    """Unit vectors, a few at a time, the same at every token."""
-    basis = torch.eye(size, dtype=states.dtype, device=states.device)
-    for begin in range(0, size, chunk):
-        part = slice(begin, min(begin + chunk, size))
-        yield part, basis[part, None].expand(-1, len(states), -1)
 
 
 def _through_scores(attended: Attended, queries: Float[Tensor, "t m p"]) -> Float[Tensor, "t m n"]:

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from whence.errors import BadInput
 from whence.measures.flow import shares
-from whence.measures.local import local_frobenius, multiplies_out
-from whence.measures.sketch import shares_error, sketched
+from whence.measures.fold import fold
+from whence.measures.local import frobenius, local_frobenius, multiplies_out
+from whence.measures.sketch import First, shares_error, sketched
 from whence.measures.travel import Bundle, Progress, Road, portion, travel
 from whence.models.anatomy import Anatomy
 from whence.models.linearise import linearised
@@ -33,16 +34,18 @@ MEMORY = 2**31
 class Flow:
     """Norms of J_ij at the layers, targets and sources asked for; their standard errors when they were sketched.
 
-    `probes` is how many directions of each source token were tried: all of them when exact.
+    `probes` is how many directions of each source token were tried: all of them when exact. `misplaced` is the share of
+    a contribution that is expected at the wrong source, the mean over all targets and the layers down to the last.
     """
 
     norms: Float[Tensor, "layer target source"]
-    standard_error: Float[Tensor, "layer target source"] | None
     probes: int
     layers: tuple[int, ...]
     targets: tuple[int, ...]
     sources: tuple[int, ...]
     tokens: int
+    standard_error: Float[Tensor, "layer target source"] | None = None
+    misplaced: float = 0.0
 
     @property
     def contribution(self) -> Float[Tensor, "layer target source"]:
@@ -90,11 +93,12 @@ def jacobian(
     found = _Asked.of(anatomy, batch, layers, targets, sources)
     with linearised(anatomy, batch, embedding_sum=start == "sum") as chain:
         if norm == "ones":
-            return found.flow(_ones(chain, found.depth, memory, progress)[..., list(found.sources)], None, 1)
+            return found.flow(_ones(chain, found.depth, memory, progress)[..., list(found.sources)], probes=1)
         if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
             road = Road.of(chain, found.depth, memory, progress)
-            return found.flow(*sketched(road, found.sources, error, seed, lambda: _first(chain, found, memory)))
-        return found.flow(_exact(chain, found, norm, memory, progress), None, chain.width)
+            sketch = sketched(road, found.sources, error, seed, lambda: _first(road, found))
+            return found.flow(sketch.norms, sketch.probes, sketch.errors, sketch.misplaced)
+        return found.flow(_exact(chain, found, norm, memory, progress), chain.width)
 
 
 def jacobian_local(
@@ -117,7 +121,7 @@ def jacobian_local(
             if progress is not None:
                 progress(done + 1, len(found.layers))
     norms = torch.stack(rows)[:, list(found.targets)][..., list(found.sources)]
-    return Flow(norms, None, anatomy.width, found.layers, found.targets, found.sources, found.tokens)
+    return Flow(norms, anatomy.width, found.layers, found.targets, found.sources, found.tokens)
 
 
 def gradient(
@@ -166,11 +170,12 @@ class _Asked:
     def depth(self) -> int:
         return max(self.layers)
 
-    def flow(self, norms: Tensor, errors: Tensor | None, probes: int) -> Flow:
+    def flow(self, norms: Tensor, probes: int, errors: Tensor | None = None, misplaced: float = 0.0) -> Flow:
         """The rows asked for, out of all layers up to the depth and all targets."""
         places = torch.tensor([layer - 1 for layer in self.layers])
         norms, *rest = (part[places][:, list(self.targets)] for part in (norms, errors) if part is not None)
-        return Flow(norms, rest[0] if rest else None, probes, self.layers, self.targets, self.sources, self.tokens)
+        error = rest[0] if rest else None
+        return Flow(norms, probes, self.layers, self.targets, self.sources, self.tokens, error, misplaced)
 
 
 def _within(name: str, asked: Iterable[int] | None, lowest: int, highest: int) -> tuple[int, ...]:
@@ -248,15 +253,17 @@ def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Flo
     return cotangents if chain.start is None else torch.einsum("ltsm,swm->ltsw", cotangents, chain.start)
 
 
-def _first(chain: Chain, asked: _Asked, memory: int) -> Float[Tensor, "target source"] | None:
-    """Exact squared norms of layer 1 where they are cheap; whether they are depends on model and text alone."""
-    step = chain.steps[0]
+def _first(road: Road, asked: _Asked) -> First | None:
+    """Layer 1 where its exact norms are cheap; whether they are depends on model and text alone."""
+    chain, step = road.chain, road.chain.steps[0]
     if not multiplies_out(step, MEMORY):
         return None
-    if not multiplies_out(step, memory):
-        return _exact(chain, replace(asked, layers=(1,)), "frobenius", memory, None)[0].square()
-    found = local_frobenius(step, portion(chain, memory), memory, chain.start)
-    return None if found is None else found[:, list(asked.sources)].square()
+    if not multiplies_out(step, road.memory):
+        return First(_exact(chain, replace(asked, layers=(1,)), "frobenius", road.memory, None)[0].square(), None)
+    folded = fold(step, road.ways[0], portion(chain, road.memory))
+    if folded is None:
+        return None
+    return First(frobenius(folded, chain.start)[:, list(asked.sources)].square(), folded)
 
 
 def _local_frobenius(chain: Chain, memory: int) -> Float[Tensor, "target source"]:

@@ -16,25 +16,30 @@ from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 
+from whence.measures.direct import direct
 from whence.measures.fold import Folded, bytes_of, fold
+from whence.measures.reading import may_read_alike
 from whence.models.tangent import Step
 
 WORK = 2**26  # bytes of the largest tensor alive at a time
+# products with m x m matrices per token and dimension, from the maps to the norms: where all tokens are read alike, and
+# where each has maps of its own
+SHARED, BY_TOKEN = 4, 6
 
 
-def local_frobenius(
-    step: Step, chunk: int, memory: int, start: Float[Tensor, "s w m"] | None = None
-) -> Float[Tensor, "t s"] | None:
-    """|d h^l_i / d h^(l-1)_j| of one block; None where it cannot be multiplied out within the memory.
-
-    With `start`, what leads to the block's input, by what that starts from.
-    """
+def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"] | None:
+    """|d h^l_i / d h^(l-1)_j| of one block; None where it cannot be multiplied out within the memory."""
     if not multiplies_out(step, memory):
         return None
-    folded = fold(step, chunk)
-    if folded is not None and start is not None:
+    folded = fold(step, direct(step), chunk)
+    return None if folded is None else frobenius(folded)
+
+
+def frobenius(folded: Folded, start: Float[Tensor, "s w m"] | None = None) -> Float[Tensor, "t s"]:
+    """The same from the block's maps. With `start`, what leads to the block's input, by what that starts from."""
+    if start is not None:
         folded = replace(folded, keys=start @ folded.keys, values=start @ folded.values, own=start @ folded.own)
-    return None if folded is None else _norms(_Heads.of(folded), folded)
+    return _norms(_Heads.of(folded), folded)
 
 
 def multiplies_out(step: Step, memory: int) -> bool:
@@ -42,17 +47,25 @@ def multiplies_out(step: Step, memory: int) -> bool:
     return step.attended is not None and 3 * bytes_of(step) <= memory
 
 
+def measuring(step: Step) -> int:
+    """What it takes from the maps to the norms, in products with m x m matrices per token and dimension."""
+    return SHARED if may_read_alike(step) else BY_TOKEN
+
+
 @dataclass(frozen=True, eq=False)
 class _Heads:
-    """The maps by head: `h` and `f` heads, `c` and `d` the width of keys, `e` that of values."""
+    """The maps by head: `h` and `f` heads, `d` the width of keys, `e` and `g` that of values.
+
+    Maps of keys and values that all tokens share are there once, and so is all that is made of them.
+    """
 
     query: Float[Tensor, "h t d"]
     value: Float[Tensor, "h t e"]
     mixed: Float[Tensor, "h t e"]
     weights: Float[Tensor, "h t s"]
     gain: Float[Tensor, "h t s"]
-    keys: Float[Tensor, "s m h d"]
-    values: Float[Tensor, "s m h e"]
+    keys: Float[Tensor, "x m h d"]
+    values: Float[Tensor, "x m h e"]
 
     @classmethod
     def of(cls, folded: Folded) -> "_Heads":
@@ -63,11 +76,15 @@ class _Heads:
             for part in (attended.query, attended.mixed, attended.weights, attended.gain)
         ]
         keys, values = (
-            rearrange(maps, "s m (g d) -> s m g d", g=groups).repeat_interleave(shared, dim=2)
+            rearrange(_distinct(maps), "s m (g d) -> s m g d", g=groups).repeat_interleave(shared, dim=2)
             for maps in (folded.keys, folded.values)
         )
         value = attended.value.repeat_interleave(shared, dim=0)
         return cls(flat[0], value, flat[1], flat[2], flat[3], keys, values)
+
+
+def _distinct(maps: Float[Tensor, "s m p"]) -> Float[Tensor, "x m p"]:
+    return maps[:1] if maps.stride(0) == 0 else maps
 
 
 def _norms(heads: _Heads, folded: Folded) -> Float[Tensor, "t s"]:
@@ -86,13 +103,13 @@ def _parts(heads: _Heads) -> Iterator[slice]:
 
 def _squares(heads: _Heads, reach: Float[Tensor, "t h f e g"], sources: slice) -> Float[Tensor, "t s"]:
     """sum_hf tr(G^h P^hf G^f^T): values with values, values with scores twice, scores with scores."""
-    keys, values = heads.keys[sources], heads.values[sources]
+    keys, values = (maps if len(maps) == 1 else maps[sources] for maps in (heads.keys, heads.values))
     weights, gain = heads.weights[..., sources], heads.gain[..., sources]
     moved = rearrange(heads.value[:, None, sources] - heads.mixed[:, :, None], "h t s e -> t s h e")
     arrived = einsum(reach, moved, "t h f e g, t s f g -> t s h f e")
     both = einsum(values, keys, "s m h e, s m f d -> s h f e d")
     between = einsum(both, heads.query, "s h f e d, f t d -> t s h f e")
-    between = between.mul_(arrived).sum(dim=-1)
+    between = (between * arrived).sum(dim=-1)
     arrived = einsum(arrived, moved, "t s h f e, t s h e -> t s h f")
     scored = einsum(keys, heads.query, "s m h d, h t d -> t s h m")
     scored = einsum(scored, scored, "t s h m, t s f m -> t s h f")

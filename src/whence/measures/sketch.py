@@ -13,6 +13,7 @@ expected |error of c_ij|, the total variation distance of a row from the true on
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -20,7 +21,8 @@ from torch import Tensor
 
 from whence.errors import BadInput
 from whence.measures.controls import steadied
-from whence.measures.fold import PLAIN, making, pays
+from whence.measures.fold import FOLDED, PLAIN, Folded, making, pays
+from whence.measures.local import measuring
 from whence.measures.travel import Bundle, Road, travel
 from whence.models.tangent import Chain
 
@@ -29,17 +31,31 @@ MARGIN = 1.25  # on the number they foresee, where a second round would make all
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 SAVED = 0.4  # of the probes, when layer 1 is known
-NORMS = 6  # products with m x m matrices per token and dimension, from the maps of layer 1 to its norms
-First = Callable[[], Float[Tensor, "target source"] | None]
 
 
-def sketched(
-    road: Road, sources: Sequence[int], error: float, seed: int, first: First
-) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"], int]:
-    """Norms, their standard errors, and how many probes per source token it took.
+@dataclass(frozen=True, eq=False)
+class First:
+    """What is known of layer 1: its exact squared norms, and the maps they came from where there is room for them."""
 
-    A few sources are tried first. When they say that it will take many probes, `first` is asked for the exact squared
-    norms of layer 1, which steady those of the others (`controls`).
+    squares: Float[Tensor, "target source"]
+    folded: Folded | None
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """Norms, their standard errors, how many probes per source token it took, and what is misplaced on average."""
+
+    norms: Float[Tensor, "layer target source"]
+    errors: Float[Tensor, "layer target source"]
+    probes: int
+    misplaced: float
+
+
+def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first: Callable[[], First | None]) -> Sketch:
+    """As many probes as the error needs.
+
+    A few sources are tried first. When they say that it will take many probes, `first` is asked for layer 1, whose
+    exact norms steady those of the others (`controls`), and whose maps take the other probes through it.
     """
     if not 0 < error < 1:
         raise BadInput(f"The error is a share between 0 and 1, and {error} was given.")
@@ -48,28 +64,28 @@ def sketched(
     trial.reach(count, trial.some)
     needed = _needed(count, trial.foreseen(), error, width)
     if needed > count and _steadying_pays(road, needed * len(sources)):
-        trial.first = first()
+        trial.know(first())
         needed = _needed(count, trial.foreseen(), error, width)
     if needed > count and pays(needed * len(sources), road.chain.steps[0]):
         needed = min(width, math.ceil(MARGIN * needed))
+    everywhere = range(len(sources))
     while True:
-        trial.reach(needed, range(len(sources)))
-        norms, errors = trial.estimate(range(len(sources)))
-        reached = misplaced(norms, errors)
+        trial.reach(needed, everywhere)
+        reached = misplaced(*trial.estimate(everywhere, careful=False))
         if reached <= error or needed == width:
-            return norms, errors, needed
+            return Sketch(*trial.estimate(everywhere), needed, reached)
         needed = max(needed + 1, _needed(needed, reached, error, width))
 
 
 def estimate(
-    squares: Float[Tensor, "k layer target source"], width: int
+    squares: Float[Tensor, "k layer target source"], width: int, careful: bool = True
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"]]:
     """Norms and standard errors from the squared lengths of k of `width` orthogonal directions.
 
-    A variance from few probes is itself uncertain, and too small just where the norm came out too small. So each is
-    pooled with the mean over the targets of its layer and source, and the larger of that and the cell's own is taken.
-    The error of a root is that of the square over twice the root. norm ± t error, with Student's t of k - 1 degrees of
-    freedom, holds the true norm in 95 % of cells.
+    A variance from few probes is itself uncertain, so each is pooled with the mean over the targets of its layer and
+    source: right on average, and too small just where the norm came out too small. To be careful, the larger of that
+    and the cell's own is taken: norm ± t error, with Student's t of k - 1 degrees of freedom, then holds the true norm
+    in 95 % of cells. The error of a root is that of the square over twice the root.
     """
     count = len(squares)
     mean = squares.mean(dim=0)
@@ -77,7 +93,8 @@ def estimate(
     reached = (mean > 0).sum(dim=1, keepdim=True).clamp(min=1)
     pooled = own.sum(dim=1, keepdim=True) / reached
     shrunk = ((count - 1) * own + PRIOR * pooled) / (count - 1 + PRIOR)
-    relative = (torch.maximum(own, shrunk) / count * max(0.0, 1 - count / width)).sqrt()
+    variance = torch.maximum(own, shrunk) if careful else shrunk
+    relative = (variance / count * max(0.0, 1 - count / width)).sqrt()
     return mean.sqrt(), mean.sqrt() * relative / 2
 
 
@@ -122,9 +139,10 @@ def _needed(count: int, reached: float, error: float, width: int) -> int:
 
 
 def _steadying_pays(road: Road, tangents: int) -> bool:
-    """Whether the exact norms of layer 1 cost less than the tangents they save on their way through all layers."""
+    """Whether the exact norms of layer 1 cost less than they save: tangents, and for the others part of layer 1."""
     step = road.chain.steps[0]
-    return SAVED * tangents * road.depth * PLAIN > (making(step) + NORMS) * step.states.shape[-1]
+    saved = SAVED * road.depth * PLAIN + (1 - SAVED) * (PLAIN - FOLDED)
+    return saved * tangents > (making(step) + measuring(step)) * step.states.shape[-1]
 
 
 class _Trial:
@@ -135,6 +153,10 @@ class _Trial:
         self.squares = road.chain.states.new_zeros(0, road.depth, len(road.chain.states), len(sources))
         self.done = [0] * len(sources)
         self.first: Float[Tensor, "target source"] | None = None
+
+    def know(self, first: First | None) -> None:
+        if first is not None:
+            self.first, self.road = first.squares, self.road.keeping(first.folded)
 
     @property
     def some(self) -> list[int]:
@@ -161,17 +183,17 @@ class _Trial:
             self.done[place] = count
         self.squares = squares
 
-    def estimate(self, places: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def estimate(self, places: Sequence[int], careful: bool = True) -> tuple[Tensor, Tensor]:
         """Norms and standard errors of the sources at these places, layer x target x source."""
         squares = self.squares[..., places]
         if self.first is not None:
             squares = steadied(squares, self.first[:, places], [self.sources[place] for place in places])
-        return estimate(squares, self.road.chain.width)
+        return estimate(squares, self.road.chain.width, careful)
 
     def foreseen(self) -> float:
         """What is misplaced when the other sources are like the few, seen at the targets that are those sources."""
         sources = [self.sources[place] for place in self.some]
-        norms, errors = self.estimate(self.some)
+        norms, errors = self.estimate(self.some, careful=False)
         counts = norms.new_full((len(sources), len(sources)), (len(self.sources) - 1) / max(1, len(sources) - 1))
         return misplaced(norms[:, sources], errors[:, sources], counts.fill_diagonal_(1))
 

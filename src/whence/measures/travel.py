@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from einops import rearrange
@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import BadInput
-from whence.measures.direct import direct
-from whence.measures.fold import bytes_of, fold, pays
+from whence.measures.direct import Direct, direct
+from whence.measures.fold import Folded, bytes_of, fold, pays
 from whence.models.memory import gigabytes
 from whence.models.tangent import Chain
 
@@ -22,7 +22,6 @@ ROWS, TANGENTS = 2048, 32
 WIDE, SQUARE = 24, 6
 Visit = Callable[[int, int, Float[Tensor, "u k m"]], None]
 Progress = Callable[[int, int], None]
-Push = Callable[[Float[Tensor, "k t m"]], Float[Tensor, "k t m"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,21 +34,40 @@ class Bundle:
 
 @dataclass(frozen=True, eq=False)
 class Road:
-    """The blocks up to a depth, each with the quickest way through it that needs no preparation."""
+    """The blocks up to a depth with their derivatives from their parts; the maps of the first where they are kept."""
 
     chain: Chain
-    pushes: tuple[Push, ...]
+    ways: tuple[Direct | None, ...]
     memory: int
     progress: Progress | None = None
+    first: Folded | None = None
 
     @classmethod
     def of(cls, chain: Chain, depth: int, memory: int, progress: Progress | None = None) -> "Road":
-        ways = [(step, direct(step)) for step in chain.steps[:depth]]
-        return cls(chain, tuple(step.push if way is None else way.push for step, way in ways), memory, progress)
+        return cls(chain, tuple(direct(step) for step in chain.steps[:depth]), memory, progress)
 
     @property
     def depth(self) -> int:
-        return len(self.pushes)
+        return len(self.ways)
+
+    def keeping(self, first: Folded | None) -> "Road":
+        """With the maps of the first block, where a tangent has room beside them."""
+        kept = replace(self, first=first)
+        return kept if kept.room >= _inside(self.chain) else self
+
+    @property
+    def room(self) -> int:
+        """Bytes beside the maps that are kept."""
+        return self.memory - (0 if self.first is None else bytes_of(self.chain.steps[0]))
+
+    def push(self, layer: int, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        """Through a block, the quickest way that needs no preparation."""
+        way = self.ways[layer]
+        return self.chain.steps[layer].push(tangents) if way is None else way.push(tangents)
+
+    def fold(self, layer: int, chunk: int) -> Folded | None:
+        kept = self.first if layer == 0 else None
+        return fold(self.chain.steps[layer], self.ways[layer], chunk) if kept is None else kept
 
 
 def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
@@ -60,9 +78,9 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
     """
     total = sum(len(bundle.vectors) for bundle in bundles)
     report = _Report(road.progress, road.depth * total)
-    together = min(_room(road.chain, road.memory), total)
+    together = min(_room(road.chain, road.room), total)
     folding = pays(together, road.chain.steps[0])
-    chunk = portion(road.chain, road.memory, TANGENTS if folding else 1)
+    chunk = portion(road.chain, road.room, TANGENTS if folding else 1)
     for group in _groups(dict(enumerate(bundles)), together if folding else chunk):
         (_folded if folding else _plain)(road, group, chunk, visit, report)
 
@@ -124,21 +142,17 @@ def _groups(bundles: dict[int, Bundle], room: int) -> Iterator[dict[int, Bundle]
 
 def _folded(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
     packs = [_Pack.of(road.chain, part) for part in _groups(group, chunk)]
-    for layer, push in enumerate(road.pushes):
-        folded = fold(road.chain.steps[layer], chunk)
+    for layer in range(road.depth):
+        folded = road.fold(layer, chunk)
         for pack in packs:
-            if folded is None:
-                pack.tangents = _portions(push, _padded(pack.tangents, len(road.chain.states)), chunk)
-            else:
-                pack.tangents = torch.cat([folded.push(part) for part in pack.tangents.split(chunk, dim=1)], dim=1)
+            pack.advance(road, layer, folded, chunk)
             pack.show(layer, visit, report)
 
 
 def _plain(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
     pack = _Pack.of(road.chain, group)
-    pack.tangents = _padded(pack.tangents, len(road.chain.states))
-    for layer, push in enumerate(road.pushes):
-        pack.tangents = _portions(push, pack.tangents, chunk)
+    for layer in range(road.depth):
+        pack.advance(road, layer, road.first if layer == 0 else None, chunk)
         pack.show(layer, visit, report)
 
 
@@ -158,17 +172,19 @@ class _Pack:
             own[bundle.source - first] = bundle.vectors
         return cls(sizes, tangents)
 
+    def advance(self, road: Road, layer: int, folded: Folded | None, chunk: int) -> None:
+        """Through a block, a portion of the tangents at a time."""
+        if folded is None:
+            given = rearrange(_padded(self.tangents, len(road.chain.states)), "t k m -> k t m").contiguous()
+            moved = torch.cat([road.push(layer, part) for part in given.split(chunk)])
+            self.tangents = rearrange(moved, "k t m -> t k m")
+        else:
+            self.tangents = torch.cat([folded.push(part) for part in self.tangents.split(chunk, dim=1)], dim=1)
+
     def show(self, layer: int, visit: Visit, report: _Report) -> None:
         for which, own in zip(self.sizes, self.tangents.split(list(self.sizes.values()), dim=1), strict=True):
             visit(layer, which, own)
         report(self.tangents.shape[1])
-
-
-def _portions(push: Push, tangents: Float[Tensor, "u k m"], chunk: int) -> Float[Tensor, "u k m"]:
-    """Through a block, a portion of the tangents at a time."""
-    given = rearrange(tangents, "t k m -> k t m").contiguous()
-    moved = torch.cat([push(part) for part in given.split(chunk)])
-    return rearrange(moved, "k t m -> t k m")
 
 
 def _padded(tangents: Float[Tensor, "u k m"], tokens: int) -> Float[Tensor, "t k m"]:
