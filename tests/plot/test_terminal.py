@@ -146,3 +146,9 @@ def test_scales_start_at_paper_and_end_deep():
     assert amount(0.0, "dark") == "#13161c" == signed(0.0, "dark")
     assert ink_on(amount(1.0, "light")) == "#ffffff"
     assert ink_on(amount(1.0, "dark")) == "#000000"
+
+
+@pytest.mark.parametrize(("misplaced", "said"), [(0.019, True), (0.0, False)])
+def test_an_estimate_says_how_good_it_is(misplaced, said):
+    ds = sentence(TOKENS).assign(contribution_misplaced=misplaced)
+    assert ("(estimated, about 2 % are at the wrong source):" in str(picture(ds, 120, color=False))) is said

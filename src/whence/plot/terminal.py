@@ -137,8 +137,8 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
     if name == "contribution":
         yield from _wrapped(contribution_finding(ds), width, BOLD)
     since = "after" if name in ("contribution", "jacobian") or name.startswith("rollout") else "in"
-    heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {label(name).title}:"
-    yield from _wrapped(heading, width, DIM)
+    heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {label(name).title}"
+    yield from _wrapped(f"{heading}{_accuracy(ds, name)}:", width, DIM)
     tokens = _told_apart([_short(legible(str(token)), LONGEST_TOKEN) for token in ds["source_token"].values])
     special = [bool(one) for one in ds["source_is_special"].values]
     listed = range(min(len(tokens), MOST_TOKENS))
@@ -154,6 +154,12 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
         yield line
     if len(tokens) > MOST_TOKENS:
         yield Text(f"and {len(tokens) - MOST_TOKENS} more tokens: the page shows them", style=DIM)
+
+
+def _accuracy(ds: xarray.Dataset, name: str) -> str:
+    """What an estimate says of itself."""
+    share = float(ds.get(f"{name}_misplaced", 0.0))
+    return f" (estimated, about {percent(share)} are at the wrong source)" if share > 0 else ""
 
 
 def _entry(target: int, shares: list[float], tokens: list[str], special: list[bool], color: bool) -> Text:
