@@ -71,7 +71,7 @@ def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first:
     everywhere = range(len(sources))
     while True:
         trial.reach(needed, everywhere)
-        reached = misplaced(*trial.estimate(everywhere, careful=False))
+        reached = misplaced(*trial.estimate(everywhere, careful=False), whole=trial.whole)
         if reached <= error or needed == width:
             return Sketch(*trial.estimate(everywhere), needed, reached)
         needed = max(needed + 1, _needed(needed, reached, error, width))
@@ -102,12 +102,15 @@ def misplaced(
     norms: Float[Tensor, "layer target source"],
     errors: Float[Tensor, "layer target source"],
     counts: Float[Tensor, "target source"] | float = 1.0,
+    whole: bool = True,
 ) -> float:
     """Expected share of a row's contribution put at the wrong source, averaged over layers and targets.
 
-    A cell stands for `counts` sources like it.
+    A cell stands for `counts` sources like it. When the sources are not the whole row, an error is not made up for by
+    that of the sum, which is not known.
     """
-    return ((shares_error(norms, errors, counts) * counts).sum(dim=-1) * MEAN_DEVIATION / 2).mean().item()
+    found = shares_error(norms, errors, counts) if whole else errors / _total(norms, counts)
+    return ((found * counts).sum(dim=-1) * MEAN_DEVIATION / 2).mean().item()
 
 
 def shares_error(
@@ -116,11 +119,18 @@ def shares_error(
     counts: Float[Tensor, "target source"] | float = 1.0,
 ) -> Float[Tensor, "layer target source"]:
     """Standard errors of c_ij = n_ij / sum_k n_ik; those of the n_ij are independent."""
-    total = (norms * counts).sum(dim=-1, keepdim=True)
-    total = torch.where(total > 0, total, 1.0)
+    total = _total(norms, counts)
     share, squared = norms / total, errors.square()
     others = (squared * counts).sum(dim=-1, keepdim=True) - squared
     return ((1 - share).square() * squared + share.square() * others).sqrt() / total
+
+
+def _total(
+    norms: Float[Tensor, "layer target source"], counts: Float[Tensor, "target source"] | float
+) -> Float[Tensor, "layer target 1"]:
+    """The sum of a row; one where nothing flows."""
+    total = (norms * counts).sum(dim=-1, keepdim=True)
+    return torch.where(total > 0, total, 1.0)
 
 
 def probes(width: int, source: int, count: int, seed: int) -> Float[Tensor, "k w"]:
@@ -159,6 +169,11 @@ class _Trial:
             self.first, self.road = first.squares, self.road.keeping(first.folded)
 
     @property
+    def whole(self) -> bool:
+        """Whether the sources are all there are."""
+        return len(set(self.sources)) == len(self.road.chain.states)
+
+    @property
     def some(self) -> list[int]:
         """Places of a few sources, from the first to the last."""
         return torch.linspace(0, len(self.sources) - 1, min(SOME, len(self.sources))).round().int().tolist()
@@ -195,7 +210,7 @@ class _Trial:
         sources = [self.sources[place] for place in self.some]
         norms, errors = self.estimate(self.some, careful=False)
         counts = norms.new_full((len(sources), len(sources)), (len(self.sources) - 1) / max(1, len(sources) - 1))
-        return misplaced(norms[:, sources], errors[:, sources], counts.fill_diagonal_(1))
+        return misplaced(norms[:, sources], errors[:, sources], counts.fill_diagonal_(1), self.whole)
 
 
 def _vectors(chain: Chain, source: int, which: range, seed: int) -> Float[Tensor, "k m"]:
