@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
+from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -239,14 +240,13 @@ def _ones(
 def _pulled(
     chain: Chain, depth: int, targets: Int[Tensor, " target"], size: int
 ) -> Float[Tensor, "layer target source m"]:
-    """Cotangents of ones go down, and those of the next layer join them on the way."""
+    """Cotangents of ones go down, and those of the next layer join them on the way: the last layer's come first."""
     ones = chain.states.new_zeros(len(targets), *chain.states.shape)
     ones[torch.arange(len(targets)), targets] = 1
-    pulled: list[Tensor] = []
+    pulled = ones[:0]
     for step in reversed(chain.steps[:depth]):
-        pulled.append(ones)
-        pulled = [torch.cat([step.pull(part) for part in cotangents.split(size)]) for cotangents in pulled]
-    return torch.stack(pulled[::-1])
+        pulled = torch.cat([step.pull(part) for part in torch.cat([pulled, ones]).split(size)])
+    return rearrange(pulled, "(l t) s m -> l t s m", l=depth).flip(0)
 
 
 def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Float[Tensor, "layer target s w"]:
