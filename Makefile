@@ -17,7 +17,7 @@ DATA    ?= ../shared/data
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench studies pictures docs lint types imports pytest wheel clean
+.PHONY: help demo test bench studies pictures docs lint types imports pytest whole wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -43,7 +43,10 @@ docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are err
 pytest: $(VENV)/.ready-dev ## the tests alone
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || { \
 	  echo "Installing playwright, which drives the browser in the explorer's tests"; $(INSTALL) playwright; }
-	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist worksteal --durations=10
+	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist worksteal --durations=10 -m "not whole"
+
+whole: $(VENV)/.ready-dev ## the tests that run the longest studies whole, which `make test` leaves out
+	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist worksteal -m whole
 
 bench: $(VENV)/.ready-dev ## the benchmarks
 	$(RUN) benchmarks

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
+from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no error
+settings.load_profile("unhurried")
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

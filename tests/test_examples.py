@@ -10,9 +10,13 @@ import pytest
 from whence.plot.palette import THEMES
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+LONG = ("study_correlates", "study_token_identifiability")
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=pytest.mark.whole if path.stem in LONG else (), id=path.stem) for path in EXAMPLES],
+)
 def test_example(path, tmp_path, monkeypatch, capsys):
     """Without the charts of studies, which take most of the time; those are drawn with the studies' own tests."""
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "page.html")])

@@ -26,6 +26,7 @@ DATA = {
     "attribution": ("mrpc:mrpc/dev.tsv", "conllu:ud_gum/en_gum-ud-dev.conllu"),
     "correlates": ("conllu:ud_gum/en_gum-ud-dev.conllu",),
 }
+LONG = ("attribution", "correlates")
 # findings of the papers that the built-in model is known to share, by words in them
 SHARED = {
     "mixing": ("Every component", "most of a token stays its own"),
@@ -40,7 +41,7 @@ def corpora(data, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.whole if name in LONG else ()) for name in DATA])
 def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, data, tmp_path, name):
     told = []
     page = whence.study(

@@ -19,7 +19,7 @@ NAMES = ("rates", "across_linear_cosine", "across_linear_l2", "train_test", "tra
 NAMES += ("other_model", "neighbours_linear_cosine", "data_1")
 SMALL = Size(sentences=60, folds=2, layers=3, network_layers=2)  # the quick sample with fewer layers
 BESIDE = ("last_layer", "across", "training_shares", "data")
-pytestmark = pytest.mark.slow  # all of them wait for one study
+pytestmark = [pytest.mark.slow, pytest.mark.whole]  # all of them wait for one study
 
 
 @pytest.fixture(scope="module", autouse=True)
