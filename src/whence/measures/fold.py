@@ -86,7 +86,7 @@ def _agreeing(step: Step, queries: Tensor, keys: Tensor, values: Tensor, own: Te
     """The maps from those of queries, keys, values and output, if they give the block's own derivative."""
     assert step.attended is not None
     write = _writes(step, own, chunk)
-    own += torch.bmm(_through_scores(step.attended, queries), write)
+    own.baddbmm_(_through_scores(step.attended, queries), write)
     folded = Folded(keys, values, own, write, step.attended)
     return folded if step.agrees(folded.push_tangents_first) else None
 

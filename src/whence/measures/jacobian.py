@@ -27,7 +27,7 @@ from whence.models.trace import Batch
 NORMS = ("frobenius", "spectral", "ones")
 MODES = ("auto", "exact", "sketch")
 STARTS = ("embedding", "sum")
-FEW = 8  # source tokens up to which `auto` is exact
+FEW = 4  # source tokens up to which `auto` is exact
 MEMORY = 2**31
 
 

@@ -27,7 +27,7 @@ from whence.measures.travel import Bundle, Road, travel
 from whence.models.tangent import Chain
 
 PILOT, SOME = 4, 12  # probes and sources tried before the number needed is estimated
-MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again
+MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again; else it is one fewer
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 SAVED = 0.4  # of the probes, when layer 1 is known
@@ -66,8 +66,9 @@ def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first:
     if needed > count and _steadying_pays(road, needed * len(sources)):
         trial.know(first())
         needed = _needed(count, trial.foreseen(), error, width)
-    if needed > count and pays(needed * len(sources), road.chain.steps[0]):
-        needed = min(width, math.ceil(MARGIN * needed))
+    if needed > count:
+        folding = pays(needed * len(sources), road.chain.steps[0])
+        needed = min(width, math.ceil(MARGIN * needed)) if folding else needed - 1
     everywhere = range(len(sources))
     while True:
         trial.reach(needed, everywhere)
