@@ -68,6 +68,8 @@ def test_a_decoder(smollm2):
 def test_chosen_layers(builtin, dataset):
     some = whence.measure(builtin, TEXT, "attention", layers=[5, 2])
     xarray.testing.assert_equal(some.attention, dataset.attention.sel(layer=[2, 5]))
+    one = whence.measure(builtin, TEXT, "attention", layers=5)
+    xarray.testing.assert_equal(one.attention, dataset.attention.sel(layer=[5]))
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 """Which texts are refused, and how."""
 
+from pathlib import Path
+
 import pytest
 
 from whence.errors import BadInput
-from whence.text import Mention, Sentence, Word, decode, sentence
+from whence.text import Mention, Sentence, Word, decode, sentence, sentences
 
 
 def test_a_text_or_a_pair():
     assert sentence("one") == Sentence("one")
-    assert sentence(("one", "two")) == sentence(["one", "two"]) == Sentence("one", "two")
+    assert sentence(("one", "two")) == Sentence("one", "two")
     assert sentence(Sentence("one")) == Sentence("one")
 
 
@@ -19,6 +21,7 @@ def test_a_text_or_a_pair():
         (" \n\t", "empty"),
         (("a", ""), "empty"),
         (("a", "b", "c"), "3 were given"),
+        (["a", "b"], "a pair as a tuple"),
         (7, "int was given"),
         (b"bytes", "bytes was given"),
         ("caf\udce9", "not UTF-8: character 3"),
@@ -46,3 +49,9 @@ def test_bytes():
     assert decode("\ufeffhé".encode(), "x") == "hé"
     with pytest.raises(BadInput, match="x is not UTF-8: byte 1 is 0xe9"):
         decode(b"h\xe9", "x")
+
+
+@pytest.mark.parametrize(("given", "says"), [("a text", "the str 'a text'"), (Path("a.txt"), "Path"), (None, "NoneType")])
+def test_no_corpus(given, says):
+    with pytest.raises(BadInput, match=says):
+        sentences(given)

@@ -7,7 +7,7 @@ import xarray
 
 from whence.measures.alternative import alternative_of
 from whence.models.encode import encode
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.text import sentence
 
 
@@ -27,7 +27,7 @@ def alternative(
     `attention` and `alternative` are both distributions over the sources. The attributes say how far a weight moved
     (`change`) and how little the head's output and the logits did (relative to their largest entry).
     """
-    encoded = encode(model.anatomy, model.tokenizer, sentence(text))
+    encoded = encode(loaded(model).anatomy, model.tokenizer, sentence(text))
     given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
     found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
     both = {"attention": found.attention, "alternative": found.alternative}

@@ -9,12 +9,13 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
+from whence.choice import numbers
 from whence.errors import BadInput
 from whence.measure import provenance
 from whence.measures.head import Stages, scores, stages_of, states_at, top
 from whence.measures.ranks import pearson, place, spearman
 from whence.models.encode import Encoded, encode, pieces
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.text import MASK, sentence
 
 # the axes before the stages; each is there only when several were asked for
@@ -40,7 +41,7 @@ def head(
     `top`, `top_id`, `top_score` hold the k best tokens; `prediction_rank` says where each stage puts the token that
     the last stage of the last layer asked for puts first.
     """
-    stages = stages_of(model.anatomy)
+    stages = stages_of(loaded(model).anatomy)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     places = positions_of(model, encoded, position)
@@ -48,7 +49,7 @@ def head(
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, layers)
     found = scores(stages, states.flatten(0, 1)).unflatten(0, (len(layers), len(places)))
     dataset = _labelled(model, stages, encoded, found, places, layers, _count(k))
-    several = {"layer": not isinstance(layer, int | None), "position": len(places) > 1}
+    several = {"layer": isinstance(layer, Iterable), "position": len(places) > 1}
     single = {axis: 0 for axis in LEADING if not several[axis]}
     options = {"position": places, "layer": layers, "k": k}
     attributes = provenance(model, ["head"], options) | {"text": given.text, "pair": given.pair or ""}
@@ -81,7 +82,7 @@ def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | No
     if asked is None:
         _check_mask(model, encoded)
         return [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
-    wanted = [asked] if isinstance(asked, int) else list(asked)
+    wanted = numbers("position", asked)
     wrong = [place for place in wanted if not -count <= place < count]
     if wrong or not wanted:
         raise BadInput(f"The text has positions 0 to {count - 1}, and {wrong[0] if wrong else 'none'} was asked for.")
@@ -93,7 +94,7 @@ def layers_of(asked: int | Iterable[int] | str | None, count: int) -> list[int]:
         raise BadInput(f"A layer is a number, a list of numbers or 'all', and {asked!r} was given.")
     if asked is None or asked == "all":
         return [count] if asked is None else list(range(count + 1))
-    found = [asked] if isinstance(asked, int) else [int(layer) for layer in asked]
+    found = numbers("layer", asked)
     wrong = [layer for layer in found if not 0 <= layer <= count]
     if wrong or not found:
         raise BadInput(

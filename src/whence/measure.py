@@ -12,12 +12,13 @@ import torch
 import xarray
 from torch import Tensor
 
+from whence.choice import numbers
 from whence.errors import BadInput
 from whence.measures.flow import NEIGHBOURS
 from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
 from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.models.memory import attention_bytes, claim, gigabytes
 from whence.models.provenance import provenance as of_model
 from whence.models.trace import Block
@@ -32,7 +33,7 @@ def measure(
     text: object,
     measures: str | Iterable[str] = ("attention",),
     *,
-    layers: Iterable[int] | None = None,
+    layers: int | Iterable[int] | None = None,
     truncate: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -42,25 +43,26 @@ def measure(
 
     `layers` keeps only those blocks (1 is the first). A text longer than the model takes is an error unless `truncate`.
     `progress(done, of)` is called during the computation, and may end it by raising. Other keywords are options of
-    the measures.
+    the measures, such as `mode` and `error` of contributions; the page of a measure in the documentation lists its own.
     """
-    wanted = chosen(measures, model.gives, model.anatomy.family)
+    wanted = chosen(measures, loaded(model).gives, model.anatomy.family)
     names = list(dict.fromkeys(owners()[variable] for variable in wanted))
     settled = options_of(names, options)
     kept = layers_of(layers, model.anatomy.layers)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     _claim(model, wanted, len(encoded.tokens), memory_limit)
-    arrays = _arrays(model, wanted, encoded, settled, kept, progress)
+    with torch.autocast(model.model.device.type, enabled=False):
+        arrays = _arrays(model, wanted, encoded, settled, kept, progress)
     dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
     return dataset.assign_attrs(provenance(model, names, settled) | _texts(given))
 
 
-def layers_of(asked: Iterable[int] | None, count: int) -> list[int]:
+def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
     """The layers asked for, checked and in order; all when none are named."""
     if asked is None:
         return list(range(1, count + 1))
-    found = sorted(set(asked))
+    found = sorted(set(numbers("layer", asked)))
     wrong = [layer for layer in found if not 1 <= layer <= count]
     if wrong or not found:
         raise BadInput(f"The model has layers 1 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")

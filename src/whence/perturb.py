@@ -17,7 +17,7 @@ from whence.measure import provenance
 from whence.measures.head import Stages, stages_of
 from whence.measures.ranks import paired, ranks
 from whence.models.encode import pieces
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.text import Sentence
 
 PERIOD, END, MASK = "final period", "end token", "mask"
@@ -60,7 +60,7 @@ def perturb(
     `hits_before` of the same sentences without it. NaN where a recipe does not apply (`applied` counts where it does).
     """
     chosen = recipes_of(recipes)
-    stages = stages_of(model.anatomy)
+    stages = stages_of(loaded(model).anatomy)
     course = Course(sentences_of(corpus), part_size, out, progress)
     settings = {"stages": stages.names, "recipes": {name: asdict(recipe) for name, recipe in chosen.items()}}
     about = {} if out is None else manifest(model, "perturb", settings)

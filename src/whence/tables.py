@@ -3,7 +3,7 @@
 import pandas
 
 from whence.measures.registry import MEASURES
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.models.verify import verify as checked
 
 
@@ -29,6 +29,6 @@ def verify(model: Model) -> pandas.DataFrame:
     """The checks of a loaded model, run again: what was compared, the error, the limit, what it makes possible."""
     rows = [
         {"check": check.name, "error": check.error, "limit": check.limit, "passed": check.passed, "gives": check.gives}
-        for check in checked(model.anatomy)
+        for check in checked(loaded(model).anatomy)
     ]
     return pandas.DataFrame(rows)

@@ -1,7 +1,8 @@
 """What a sentence is, and which texts and annotations cannot be one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 
 from whence.errors import BadInput
 
@@ -57,17 +58,30 @@ class Sentence:
 
 
 def sentence(given: object) -> Sentence:
-    """A checked sentence from a text, a pair of texts, or a sentence."""
+    """A checked sentence from a text, a tuple of two texts, or a sentence."""
+    if isinstance(given, list):
+        raise BadInput(
+            f"A list of {len(given)} was given; give one text, a pair as a tuple (first, second), or a corpus to"
+            " whence.run."
+        )
     if isinstance(given, Sentence):
         _check_annotation(given)
         texts: Sequence[object] = given.texts
     else:
-        texts = given if isinstance(given, tuple | list) else (given,)
+        texts = given if isinstance(given, tuple) else (given,)
     if not 1 <= len(texts) <= 2:
         raise BadInput(f"A sentence is one text or a pair of two, and {len(texts)} were given.")
     for text in texts:
         check(text)
     return given if isinstance(given, Sentence) else Sentence(*texts)  # type: ignore[arg-type]
+
+
+def sentences(given: object) -> Iterable[object]:
+    """A corpus as it is, if it can be one: anything but a single text or name that gives sentences."""
+    if isinstance(given, str | bytes | PathLike) or not isinstance(given, Iterable):
+        what = f"the str {given!r}" if isinstance(given, str) else type(given).__name__
+        raise BadInput(f"A corpus is sentences, and {what} was given; give a list of texts, or what whence.read gives.")
+    return given
 
 
 def decode(data: bytes, name: str) -> str:

@@ -215,7 +215,7 @@ def test_a_generator_is_a_corpus(llama, cache):
         (TEXTS, {"target": "next"}, "no target"),
         (TEXTS, {"embeddings": "mean"}, "no embeddings"),
         (TEXTS, {"offset": 40}, "leaves nothing to find in the shortest sentence, which has"),
-        ("one text", {}, "single str"),
+        ("one text", {}, "the str"),
         ([*TEXTS, ""], {}, "empty"),
         ([*TEXTS, 3], {}, "a str, and int"),
         (["word " * 600, *TEXTS], {}, "at most"),

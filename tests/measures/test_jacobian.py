@@ -142,6 +142,8 @@ def test_rows_of_contribution_sum_to_one(bert, exact):
 
 
 def test_what_is_asked_for_is_a_part_of_the_whole(bert, exact):
+    twice = jacobian(bert, batch([TOKENS]), mode="exact", targets=[1, 1], sources=[2, 2])
+    assert twice.sources == (2,) and torch.allclose(twice.norms, exact.norms[:, [1]][..., [2]], rtol=1e-5)
     part = jacobian(bert, batch([TOKENS]), mode="exact", layers=[1, 3], targets=[4, 0], sources=[2])
     torch.testing.assert_close(part.norms, exact.norms[[0, 2]][:, [4, 0]][..., [2]], rtol=1e-5, atol=0)
     torch.testing.assert_close(

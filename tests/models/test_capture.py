@@ -1,6 +1,8 @@
 """One pass, every family: the parts sum to the whole, nothing changes, everything is put back."""
 
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -101,6 +103,39 @@ def fingerprint(model):
     weights = sum(parameter.double().abs().sum().item() for parameter in model.parameters())
     gradients = [parameter.requires_grad for parameter in model.parameters()]
     return [part.training for part in model.modules()], hooks, implementations, model.dtype, weights, gradients
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "xlnet"])
+def test_threads_share_a_model(name):
+    """While one pass is watched a second waits, an ordinary one goes by unheard, and the model comes back as it was."""
+    model = build(name).train()
+    anatomy, given = locate(model), batch([5])
+    before, alone = fingerprint(model), trace(anatomy, given)
+    inside, go = threading.Event(), threading.Event()
+
+    def linger(block):
+        inside.set()
+        assert go.wait(30)
+        return block
+
+    with ThreadPoolExecutor(2) as pool, torch.no_grad():
+        first = pool.submit(walk, anatomy, given, linger)
+        assert inside.wait(30)
+        second = pool.submit(trace, anatomy, given)
+        plain = anatomy.stack(input_ids=given.ids)[0]
+        go.set()
+        found = [first.result(), second.result()]
+    assert fingerprint(model) == before
+    assert_close(plain, alone.output)
+    for seen in found:
+        assert len(seen.blocks) == anatomy.layers
+        assert_close(seen.blocks[-1].attention, alone.blocks[-1].attention)
+
+
+def test_autocast_is_left_outside(anatomy):
+    alone = trace(anatomy, batch([9])).blocks[-1].attention
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(trace(anatomy, batch([9])).blocks[-1].attention, alone)
 
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])

@@ -19,8 +19,8 @@ from whence.errors import BadInput
 from whence.measure import provenance
 from whence.measures.head import Stages, scores, stages_of, states_at
 from whence.measures.ranks import pearson, place, spearman
-from whence.models.load import Model
-from whence.text import Sentence, sentence
+from whence.models.load import Model, loaded
+from whence.text import Sentence, sentence, sentences
 
 HITS = 100
 PART = 256
@@ -43,7 +43,7 @@ def cloze(
     `rank(sentence, stage)` is the answer's place, NaN where there is none to look for: `outcome` says why. A sentence
     with a mask has `spearman` and `pearson` also when its answer is not one token.
     """
-    stages = stages_of(model.anatomy)
+    stages = stages_of(loaded(model).anatomy)
     given = sentences_of(corpus)
     course = Course(given, part_size, out, progress)
     about = {} if out is None else manifest(model, "cloze", {"stages": stages.names})
@@ -52,7 +52,7 @@ def cloze(
 
 
 def sentences_of(corpus: Iterable[object]) -> list[Sentence]:
-    found = [sentence(given) for given in corpus]
+    found = [sentence(given) for given in sentences(corpus)]
     if not found:
         raise BadInput("The corpus is empty; give at least one sentence with a mask.")
     return found

@@ -23,7 +23,7 @@ from whence.identity.states import Progress, States, states_of
 from whence.identity.table import labelled, outcomes
 from whence.identity.tokens import columns
 from whence.measures.registry import SCHEMA
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.models.provenance import provenance
 
 __all__ = ["identify"]
@@ -46,8 +46,8 @@ def identify(
     loss: str = "cosine",
     solver: str = "fast",
     folds: int = 10,
-    layers: Iterable[int] | None = None,
-    test_layers: Iterable[int] | None = None,
+    layers: int | Iterable[int] | None = None,
+    test_layers: int | Iterable[int] | None = None,
     target: str = "input",
     offset: int = 0,
     train_share: float = 1.0,
@@ -79,7 +79,7 @@ def identify(
     """
     asked.check_choices(loss=loss, solver=solver, target=target, embeddings=embeddings)
     texts, fitted = asked.readable_twice(corpus), asked.saved_probes(probe, model)
-    count = model.anatomy.layers
+    count = loaded(model).anatomy.layers
     wanted = asked.layers_of(layers, count, range(1, count + 1) if fitted is None else ())
     across = tuple(asked.layers_of(test_layers, count, ()))
     states = states_of(model, texts, embeddings, truncate, cache, memory_limit, progress)

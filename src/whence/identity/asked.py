@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from whence.choice import numbers
 from whence.errors import BadInput
 from whence.identity.probes import LOSSES, PROBES
 from whence.identity.saved import ENDING, Saved
 from whence.identity.states import States
 from whence.models.load import Model
+from whence.text import sentences
 
 CHOICES = {
     "loss": tuple(LOSSES),
@@ -42,14 +44,12 @@ def saved_probes(probe: str | Path, model: Model) -> Saved | None:
 
 def readable_twice(corpus: Iterable[object]) -> Iterable[object]:
     """The corpus as it is when it can be read again; a generator is kept in memory."""
-    if isinstance(corpus, str | bytes):
-        raise BadInput("A corpus is many sentences and a single str was given; give a list, or whence.read(file).")
-    return list(corpus) if isinstance(corpus, Iterator) else corpus
+    return list(corpus) if isinstance(sentences(corpus), Iterator) else corpus
 
 
-def layers_of(asked: Iterable[int] | None, count: int, unless: Sequence[int]) -> list[int]:
+def layers_of(asked: int | Iterable[int] | None, count: int, unless: Sequence[int]) -> list[int]:
     """The layers asked for, in order; layer 0 is the input embedding."""
-    found = sorted(set(unless if asked is None else asked))
+    found = sorted(set(unless if asked is None else numbers("layer", asked)))
     wrong = [layer for layer in found if not 0 <= layer <= count]
     if wrong or (asked is not None and not found):
         raise BadInput(f"The states have layers 0 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")

@@ -13,6 +13,7 @@ from einops import rearrange
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from whence.choice import numbers
 from whence.errors import BadInput
 from whence.measures.flow import shares
 from whence.measures.fold import fold
@@ -182,7 +183,7 @@ class _Asked:
 def _within(name: str, asked: Iterable[int] | None, lowest: int, highest: int) -> tuple[int, ...]:
     if asked is None:
         return tuple(range(lowest, highest + 1))
-    found = tuple(asked)
+    found = tuple(dict.fromkeys(numbers(name, asked)))
     wrong = [number for number in found if not lowest <= number <= highest]
     if wrong or not found:
         raise BadInput(f"There are {name}s {lowest} to {highest}, and {wrong[0] if wrong else 'none'} was asked for.")

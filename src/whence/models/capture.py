@@ -54,7 +54,7 @@ def walk(
     stack = anatomy.stack
     outputs: list[Tensor] = []
     with borrowed(anatomy.model, seam=anatomy.family != "xlnet"), torch.no_grad(), recorder.listening() as hooks:
-        hooks.callback(stack.register_forward_hook(lambda _, __, output: outputs.append(output[0])).remove)
+        hooks.callback(stack.register_forward_hook(here(lambda _, __, output: outputs.append(output[0]))).remove)
         result = run(anatomy.model if logits else stack, batch, **arguments_of(anatomy))
     assert recorder.embedding is not None
     return Trace(batch, recorder.embedding, tuple(recorder.kept), outputs[-1], result if logits else None)
@@ -92,11 +92,14 @@ def threads_for(tokens: int) -> Iterator[None]:
 
 @contextmanager
 def borrowed(model: PreTrainedModel, seam: bool = True) -> Iterator[None]:
-    """The model in eval mode with our attention function; afterwards exactly as it was, whatever happened."""
-    configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
-    implementations = [(config, config._attn_implementation) for config in configs.values()]
-    training = [module for module in model.modules() if module.training]
-    with _lock:
+    """The model in eval mode with our attention function; afterwards exactly as it was, whatever happened.
+
+    Its state is read under the lock: what another thread borrowed is not how the model was.
+    """
+    with _lock, torch.autocast(model.device.type, enabled=False):
+        configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
+        implementations = [(config, config._attn_implementation) for config in configs.values()]
+        training = [module for module in model.modules() if module.training]
         try:
             model.eval()
             if seam:
@@ -122,12 +125,22 @@ def hearing(heard: Heard) -> Iterator[None]:
         _heard.reset(token)
 
 
+def here(hook: Callable) -> Callable:
+    """The hook for the passes of this thread alone; one of another thread through the same model is not ours."""
+    thread = threading.get_ident()
+    return lambda *given: hook(*given) if threading.get_ident() == thread else None
+
+
+def _nobody(*heard: Any) -> None:
+    """Who listens to the attention of another thread's pass."""
+
+
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
     """The registered attention function: the model file's own eager attention, overheard."""
     output, weights = _own_eager(module)(module, query, key, value, attention_mask, **kwargs)
-    replaced = _heard.get()(module, weights, value, attention_mask, output)
+    replaced = _heard.get(_nobody)(module, weights, value, attention_mask, output)
     if replaced is None:
         return output, weights
     return head_outputs(replaced, value), replaced
@@ -174,12 +187,13 @@ class _Recorder:
     def listening(self) -> Iterator[ExitStack]:
         with ExitStack() as hooks, hearing(self._attended):
             for block in set(self.anatomy.blocks):
-                hooks.callback(block.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
-                hooks.callback(block.register_forward_hook(self._end).remove)
+                hooks.callback(block.register_forward_pre_hook(here(self._begin), with_kwargs=True).remove)
+                hooks.callback(block.register_forward_hook(here(self._end)).remove)
                 if self.anatomy.family == "xlnet":
-                    hooks.callback(xlnet.listen(block, self._attended, self._project).remove)
+                    listener = here(xlnet.listener(block, self._attended, self._project))
+                    hooks.callback(block.rel_attn.register_forward_hook(listener, with_kwargs=True).remove)
             for projection in set(self.anatomy.projections.values()):
-                hooks.callback(projection.register_forward_hook(self._project).remove)
+                hooks.callback(projection.register_forward_hook(here(self._project)).remove)
             yield hooks
 
     def _begin(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from whence.errors import Unsupported
 from whence.models.anatomy import Anatomy
-from whence.models.capture import walk
+from whence.models.capture import here, walk
 from whence.models.trace import Batch
 
 
@@ -13,7 +13,7 @@ def layer_zero(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "b s m"]:
     """The sum that the norm of the embedding layer reads; where there is none, what the first block reads."""
     norm = _norm(anatomy)
     read: list[Tensor] = []
-    handle = None if norm is None else norm.register_forward_pre_hook(lambda _, args: read.append(args[0]))
+    handle = None if norm is None else norm.register_forward_pre_hook(here(lambda _, args: read.append(args[0])))
     try:
         trace = walk(anatomy, batch, lambda block: None)
     finally:

@@ -78,11 +78,11 @@ class _Recorder:
     def listening(self) -> Iterator[None]:
         with ExitStack() as hooks:
             for block in set(self.anatomy.blocks):
-                hooks.callback(block.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
-                hooks.callback(block.register_forward_hook(self._end).remove)
+                hooks.callback(block.register_forward_pre_hook(capture.here(self._begin), with_kwargs=True).remove)
+                hooks.callback(block.register_forward_hook(capture.here(self._end)).remove)
             for module in self.anatomy.stack.modules():
                 if type(module).__name__.endswith("Norm"):
-                    hooks.callback(module.register_forward_pre_hook(self._normed).remove)
+                    hooks.callback(module.register_forward_pre_hook(capture.here(self._normed)).remove)
             yield
 
     def _normed(self, module: nn.Module, args: tuple) -> None:
@@ -147,12 +147,13 @@ def _start(anatomy: Anatomy, batch: Batch, norm: nn.Module) -> Float[Tensor, "s 
     """The derivative of layer 0 by the sum of the embeddings, which the last norm before the blocks reads."""
     seen: list[Tensor] = []
     with ExitStack() as hooks:
-        hooks.callback(norm.register_forward_pre_hook(lambda _, args: seen.append(args[0])).remove)
+        hooks.callback(norm.register_forward_pre_hook(capture.here(lambda _, args: seen.append(args[0]))).remove)
         _until_blocks(anatomy, batch)
 
     def layer0(total: Tensor) -> Tensor:
         with ExitStack() as hooks:
-            hooks.callback(norm.register_forward_pre_hook(lambda _, args: (total[None], *args[1:])).remove)
+            replace = capture.here(lambda _, args: (total[None], *args[1:]))
+            hooks.callback(norm.register_forward_pre_hook(replace).remove)
             return precise(_until_blocks(anatomy, batch))
 
     total = seen[0][0]
@@ -168,7 +169,7 @@ def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
         states.append(args[0] if args else kwargs["hidden_states"])
         raise Reached
 
-    handle = anatomy.blocks[0].register_forward_pre_hook(stop, with_kwargs=True)
+    handle = anatomy.blocks[0].register_forward_pre_hook(capture.here(stop), with_kwargs=True)
     try:
         with suppress(Reached):
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))

@@ -45,6 +45,13 @@ class Model:
         )
 
 
+def loaded(given: object) -> Model:
+    """The model itself, if it is one that `load` gave."""
+    if not isinstance(given, Model):
+        raise BadInput(f"A model is what whence.load gives, and {type(given).__name__} was given; load it first.")
+    return given
+
+
 def load(
     model: object = None,
     tokenizer: Any = None,

@@ -10,7 +10,7 @@ from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
 from whence.models.anatomy import Anatomy
-from whence.models.capture import borrowed, hearing, run
+from whence.models.capture import borrowed, hearing, here, run
 from whence.models.families import row_of
 from whence.models.trace import Batch
 
@@ -25,7 +25,7 @@ def locate(model: PreTrainedModel) -> Anatomy:
         return _located(model, [layer.rel_attn for layer in model.base_model.layer], {}, model.config.n_head, False)
     witness = _Witness()
     consumers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
-    handles = [module.register_forward_pre_hook(witness.consumed) for module in consumers]
+    handles = [module.register_forward_pre_hook(here(witness.consumed)) for module in consumers]
     try:
         with borrowed(model), hearing(witness.attended), torch.no_grad():
             run(model.base_model, probe(model))

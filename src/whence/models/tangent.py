@@ -147,7 +147,7 @@ def own_attention(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
     return ALL_ATTENTION_FUNCTIONS[capture.SEAM](*args, **kwargs)
 
 
-AttentionInterface.register(SEAM, lambda *args, **kwargs: _answer.get()(*args, **kwargs))
+AttentionInterface.register(SEAM, lambda *args, **kwargs: _answer.get(own_attention)(*args, **kwargs))
 AttentionMaskInterface.register(SEAM, ALL_MASK_ATTENTION_FUNCTIONS[capture.SEAM])
 
 

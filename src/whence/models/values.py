@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from whence.errors import Unsupported
 from whence.models.anatomy import Anatomy
-from whence.models.capture import borrowed, hearing, run
+from whence.models.capture import borrowed, hearing, here, run
 from whence.models.locate import probe
 from whence.models.parts import Affine
 from whence.models.trace import Batch
@@ -58,7 +58,7 @@ def _given(modules: set[nn.Module], states: Float[Tensor, "b s m"]) -> Iterator[
 
     with ExitStack() as hooks:
         for module in modules:
-            hooks.callback(module.register_forward_pre_hook(replace, with_kwargs=True).remove)
+            hooks.callback(module.register_forward_pre_hook(here(replace), with_kwargs=True).remove)
         yield
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.anatomy import Anatomy
-from whence.models.capture import arguments_of, run, trace
+from whence.models.capture import arguments_of, borrowed, run, trace
 from whence.models.locate import WHERE, probe
 from whence.models.trace import Batch, Block, Trace
 
@@ -72,14 +72,8 @@ def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
 def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
     seen = trace(anatomy, batch, logits=True)
-    training = [module for module in anatomy.model.modules() if module.training]
-    anatomy.model.eval()
-    try:
-        with torch.no_grad():
-            plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
-    finally:
-        for module in training:
-            module.training = True
+    with borrowed(anatomy.model, seam=False), torch.no_grad():
+        plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
     padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
     return _Evidence(anatomy, batch, plain, seen, padded)
 

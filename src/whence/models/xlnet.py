@@ -9,7 +9,6 @@ from typing import Any
 
 from einops import einsum, rearrange
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from whence.models.parts import Projection
 
@@ -18,8 +17,8 @@ Attended = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor |
 Projected = Callable[[nn.Module, tuple, Tensor], None]
 
 
-def listen(block: Any, attended: Attended, projected: Projected) -> RemovableHandle:
-    """Reports every attention of the block: weights, values, what may be attended to, head outputs; then their sum.
+def listener(block: Any, attended: Attended, projected: Projected) -> Callable[..., tuple | None]:
+    """A hook that reports every attention of the block: weights, values, what may be attended to, head outputs; then their sum.
 
     When `attended` gives other weights, the block goes on with those.
     """
@@ -39,7 +38,7 @@ def listen(block: Any, attended: Attended, projected: Projected) -> RemovableHan
         state = attention.post_attention(states, rearrange(heads, "b t h d -> t b h d"))
         return state, output[1], rearrange(replaced, "b h t s -> t s b h")
 
-    return block.rel_attn.register_forward_hook(hook, with_kwargs=True)
+    return hook
 
 
 def projection(block: Any) -> Projection:

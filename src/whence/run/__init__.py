@@ -9,11 +9,12 @@ import torch
 
 from whence.engines import engine as engine_named
 from whence.errors import BadInput
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.run.course import Course, Progress, journal
 from whence.run.plan import Plan, differs, manifest, planned
 from whence.run.work import Worker
 from whence.store import MANIFEST, Store, as_json, at, read_manifest
+from whence.text import sentences
 
 
 def run(
@@ -26,7 +27,7 @@ def run(
     address: str | None = None,
     workers: int | None = None,
     threads: int | None = None,
-    layers: Iterable[int] | None = None,
+    layers: int | Iterable[int] | None = None,
     maps: bool = False,
     neighbours: int = 1,
     by: Iterable[str] = ("class", "upos"),
@@ -43,8 +44,7 @@ def run(
     stopped goes on where it was, and damaged parts are measured again. `progress(done, of)` counts sentences; `of` is
     `total`, or the corpus's length, or None. Other keywords are options of the measures.
     """
-    if isinstance(corpus, str | Path):
-        raise BadInput(f"A corpus is sentences, and a name was given; read it first: whence.read({str(corpus)!r}).")
+    loaded(model), sentences(corpus)
     work = engine_named(engine)
     store = at(out)
     asked = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}

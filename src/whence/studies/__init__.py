@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from whence.errors import BadInput, Unsupported
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.readers import Corpus, read
 from whence.studies import needed  # noqa: F401  (refuses before the rest is imported)
 from whence.studies.context import Context, Progress
@@ -37,7 +37,7 @@ def study(
     frequency  a frequency list, or wordfreq:LANGUAGE; counted in the corpus unless given
     Stopped and started again, it goes on where it was: what was measured is kept in `out`/runs.
     """
-    asked = find(name)
+    asked, model = find(name), loaded(model)
     given = [data] if isinstance(data, str | Corpus) else list(data)
     if not given:
         raise BadInput(f"The study {name!r} needs data: {asked.data}.")
