@@ -67,6 +67,10 @@ def test_bytes_that_are_not_utf8(tmp_path):
         (("explain", "a", "--model", "nobody/nothing"), "nobody/nothing"),
         (("explain", "a", "--model", "./missing"), "no folder"),
         (("explain", "a", "--out", "missing/page.html"), "no folder 'missing'"),
+        (("explain", "a", "--out", "page.pdf"), "'page.pdf' should end in .html or .htm"),
+        (("head", TEXT, "--chart", "missing/chart.svg"), "no folder 'missing'"),
+        (("verify", "one/model", "--model", "another"), "Two models were named"),
+        (("serve", "--port", "99999", "--no-browse"), "from 0 to 65535, and 99999"),
         (("explain", "a", "--dtype", "int8"), "no dtype 'int8'"),
         (("explain", "a", "--bogus"), "--bogus"),
         (("verify", "nobody/nothing"), "nobody/nothing"),
@@ -79,6 +83,33 @@ def test_bad_input_gets_one_sentence_and_exit_code_2(called, arguments, says, tm
     assert code == 2 and says in err
     assert err.startswith("whence: ") and err.count("\n") == 1
     assert not out and not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_one_sentence(called, tmp_path):
+    link = tmp_path / "page.html"
+    link.symlink_to("/dev/full")
+    code, _, err = called("explain", "One two.", "--out", str(link))
+    assert code == 2 and err.startswith("whence: No space left") and err.count("\n") == 1
+
+
+def test_whoever_stops_reading(tmp_path):
+    """`whence explain ... | head -1`."""
+    page = tmp_path / "page.html"
+    with subprocess.Popen(
+        [sys.executable, "-m", "whence", "explain", TEXT, "--out", str(page)], stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+    assert process.returncode == 0 and page.is_file()
+
+
+def test_a_lens_needs_layers(called, tmp_path):
+    code, _, err = called("head", TEXT, "--kind", "lens", "--chart", str(tmp_path / "l.svg"))
+    assert code == 2 and "ask for more than one layer" in err
+
+
+def test_every_mask_is_accounted_for(called, tmp_path):
+    _, out, _ = called("explain", "[MASK] [MASK] [MASK] [MASK]", "--out", str(tmp_path / "p.html"))
+    assert "and 1 more: the page shows them" in out
 
 
 def test_truncate(called, tmp_path):

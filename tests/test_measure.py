@@ -12,6 +12,7 @@ import whence
 from tests.families import build
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import MEASURES
+from whence.models.load import loaded
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -148,7 +149,8 @@ def test_verbs_stay_verbs():
     import whence.measures.registry
     import whence.report
 
-    assert all(callable(getattr(whence, verb)) for verb in whence.__all__)
+    assert all(callable(getattr(whence, verb)) for verb in whence._VERBS)
+    assert whence.stats.contrasts and whence.plot.label and whence.__version__
     with pytest.raises(AttributeError, match="its verbs are"):
         _ = whence.nonsense
 
@@ -163,3 +165,16 @@ def test_a_training_model_is_measured_without_dropout():
     model = whence.load(inner, PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]"))
     first, second = (whence.measure(model, "a b c b a", "attention") for _ in range(2))
     xarray.testing.assert_identical(first, second)
+
+
+def test_a_tokenizer_of_another_model(builtin):
+    """A forgotten resize_token_embeddings is said, not an index out of range."""
+    other = whence.load(build("bert"), builtin.tokenizer)
+    with pytest.raises(BadInput, match="the model has 97, counted from 0"):
+        whence.measure(other, TEXT)
+
+
+def test_what_is_not_a_model(builtin):
+    with pytest.raises(BadInput, match=r"what whence\.load gives, and BertForMaskedLM was given"):
+        loaded(builtin.model)
+    assert loaded(builtin) is builtin

@@ -93,6 +93,8 @@ def test_tables_that_are_not_there_say_why(model, tmp_path):
         _ = run.pairs
     with pytest.raises(BadInput, match="kept on request"):
         _ = run.maps
+    with pytest.raises(BadInput, match=r"no table 'token'; it has .*tokens"):
+        run.arrow("token")
 
 
 def test_an_unfinished_run_can_be_looked_at(model, tmp_path):

@@ -321,7 +321,7 @@ def test_refused_before_any_work(model, tmp_path, arguments, says):
 
 
 def test_a_name_is_no_corpus(model, tmp_path):
-    with pytest.raises(BadInput, match=r"read it first: whence.read\('file.txt'\)"):
+    with pytest.raises(BadInput, match=r"the str 'file\.txt' was given"):
         whence.run(model, "file.txt", "mixing", tmp_path / "run")
 
 
@@ -332,7 +332,7 @@ def test_what_is_about_the_model_is_refused(model, tmp_path):
 
 def test_sentences_that_are_too_long(model, tmp_path):
     texts = [*tiny.texts(4), "ada " * 100, *tiny.texts(4, seed=2)]
-    with pytest.raises(BadInput, match=r"Sentence 4 of the corpus, counted from 0: The text is 102 tokens long"):
+    with pytest.raises(BadInput, match=r"Sentence 4 of the corpus, counted from 0: The text is 102 tokens .*too-long"):
         whence.run(model, texts, "mixing", tmp_path / "run", part_size=2)
     # the parts done so far had nothing too long, so the run can go on in another way
     whence.run(model, texts, "mixing", tmp_path / "run", part_size=2, too_long="skip")

@@ -51,7 +51,7 @@ def test_bytes():
         decode(b"h\xe9", "x")
 
 
-@pytest.mark.parametrize(("given", "says"), [("a text", "the str 'a text'"), (Path("a.txt"), "Path"), (None, "NoneType")])
+@pytest.mark.parametrize(("given", "says"), [("text", "the str 'text'"), (Path("a.txt"), "Path"), (None, "NoneType")])
 def test_no_corpus(given, says):
     with pytest.raises(BadInput, match=says):
         sentences(given)

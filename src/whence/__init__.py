@@ -8,7 +8,30 @@ ds = whence.measure(model, "Paris is the capital of [MASK].", ["attention", "mix
 import importlib
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what the table below says, for editors and type checkers
+    from whence import errors as errors
+    from whence import plot as plot
+    from whence import stats as stats
+    from whence.alternative import alternative as alternative
+    from whence.cite import cite as cite
+    from whence.cloze import cloze as cloze
+    from whence.head import head as head
+    from whence.identity import identify as identify
+    from whence.measure import measure as measure
+    from whence.models.load import load as load
+    from whence.perturb import perturb as perturb
+    from whence.readers import read as read
+    from whence.report import report as report
+    from whence.results import open as open
+    from whence.run import run as run
+    from whence.studies import study as study
+    from whence.tables import measures as measures
+    from whence.tables import verify as verify
+    from whence.web.widget import flow as flow
+
+    __version__: str
 
 # the public verbs; each is imported when first used, so that `import whence` costs nothing
 _VERBS = {
@@ -30,7 +53,9 @@ _VERBS = {
     "verify": "whence.tables",
 }
 
-__all__ = list(_VERBS)
+_MODULES = ("errors", "plot", "stats")
+
+__all__ = [*_VERBS, *_MODULES]
 
 
 class _Package(ModuleType):
@@ -45,8 +70,12 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("whence")
+    if name in _MODULES:
+        return importlib.import_module(f"whence.{name}")
     if name not in _VERBS:
-        raise AttributeError(f"module 'whence' has no attribute {name!r}; its verbs are {', '.join(__all__)}")
+        raise AttributeError(f"module 'whence' has no attribute {name!r}; its verbs are {', '.join(_VERBS)}")
     return getattr(importlib.import_module(_VERBS[name]), name)
 
 

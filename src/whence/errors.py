@@ -9,6 +9,10 @@ class BadInput(WhenceError, ValueError):
     """The text, file, name or number given cannot be used."""
 
 
+class TooLong(BadInput):
+    """The text has more tokens than the model takes."""
+
+
 class Unsupported(WhenceError):
     """The model cannot give what was asked for."""
 

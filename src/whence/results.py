@@ -83,9 +83,9 @@ class Run:
         """A table as it lies on the disk, for filters and columns: run.arrow("tokens").to_table(columns=[...])."""
         names = [name for record in self.records for name in record["files"] if name.startswith(f"{table}/")]
         if not names:
-            raise BadInput(
-                f"The run in {self.store.root!r} has no table {table!r}; {_WHY.get(table, 'no part is done.')}"
-            )
+            there = sorted({name.partition("/")[0] for record in self.records for name in record["files"]})
+            why = _WHY.get(table, f"it has {', '.join(there)}." if there else "no part is done.")
+            raise BadInput(f"The run in {self.store.root!r} has no table {table!r}; {why}")
         paths = [self.store.path(name) for name in names]
         return pyarrow.dataset.dataset(paths, format="parquet", filesystem=self.store.filesystem)
 

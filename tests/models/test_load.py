@@ -134,6 +134,15 @@ def test_a_folder_without_weights(folder):
         whence.load(folder)
 
 
+def test_a_folder_without_a_tokenizer(folder):
+    """transformers would make one up that knows no word."""
+    for path in folder.glob("[tv]o*"):
+        path.unlink()
+    assert not list(folder.glob("tokenizer*"))
+    with pytest.raises(BadInput, match="has no tokenizer; save it there too"):
+        whence.load(folder)
+
+
 def test_a_folder_that_is_no_model(tmp_path):
     with pytest.raises(BadInput, match=r"no config\.json"):
         whence.load(tmp_path)
@@ -166,6 +175,10 @@ def test_a_family_that_is_not_supported(tmp_path, tokenizer):
 def test_other_bad_input(tokenizer):
     with pytest.raises(BadInput, match="tokenizer"):
         whence.load(build("bert"))
+    with pytest.raises(BadInput, match="one of transformers', and str was given"):
+        whence.load(build("bert"), "bert")
+    with pytest.raises(BadInput, match="tokenizer of its own"):
+        whence.load(revision="main")
     with pytest.raises(BadInput, match="Hub id"):
         whence.load(3)
     with pytest.raises(BadInput, match="dtype"):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray
 
+from whence.errors import BadInput
 from whence.report import PANELS, page, payload, report
 from whence.report.arrays import EXACT_UP_TO, MISSING
 
@@ -65,6 +66,19 @@ def test_the_file_is_written_and_its_path_returned(tmp_path):
     written = report(sentence(TOKENS), tmp_path / "page.html")
     assert written == tmp_path / "page.html"
     assert written.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (sentence(TOKENS).isel(layer=0), "a Dataset without the axis layer was"),
+        (xarray.Dataset(), "without the axis layer and target"),
+        (7, "int was given"),
+    ],
+)
+def test_what_is_no_page(tmp_path, given, says):
+    with pytest.raises(BadInput, match=says):
+        report(given, tmp_path / "page.html")
 
 
 def test_nothing_is_loaded_from_anywhere():

@@ -55,6 +55,14 @@ def run(arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except SystemExit as left:  # cyclopts' way at Ctrl-C, rich's when nobody reads its output any more
+        return 130 if left.code == 130 else 0
+    except OSError as error:  # a full disk, a place that cannot be written
+        if debug:
+            raise
+        place = f": {error.filename}" if error.filename else ""
+        print(f"whence: {error.strerror or error}{place}", file=sys.stderr)
+        return 2
     return 0
 
 

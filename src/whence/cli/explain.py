@@ -45,12 +45,13 @@ def explain(
     from whence.text import sentence
 
     given = sentence(text_of(text) if pair is None else (text_of(text), pair))
-    check_file(out)
+    check_file(out, (".html", ".htm"))
     model = source.load()
     names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
     with progress() as report_progress:
         dataset = measure(model, given, names, truncate=truncate, progress=report_progress)
     dataset = dataset.assign(predictions(model, given, truncate=truncate))
+    page = report(dataset, out)
     console = Console(highlight=False)
     console.print(picture(dataset, console.width, console.color_system is not None))
-    console.print(f"\nThe page: {report(dataset, out).resolve()}", soft_wrap=True, markup=False)
+    console.print(f"\nThe page: {page.resolve()}", soft_wrap=True, markup=False)

@@ -63,26 +63,19 @@ def head(
         Cut off what is longer than the model takes.
     """
     if chart is not None:
-        _check(chart, CHARTS)
+        check_file(chart, CHARTS)
     corpus = _corpus(text, limit)
     if corpus is not None:
         found, drawn = _over(corpus, recipe, out, source), "corpus" if recipe is None else "recipes"
     else:
         given = text_of(text)
         if out is not None:
-            _check(out, (".csv", ".nc"))
+            check_file(out, (".csv", ".nc"))
         found = _text(given, position, layer, top, truncate, source)
         drawn = "text" if "layer" not in found.dims else "layers"
         _write(found, out)
     if chart is not None:
         _draw(found, kind or KINDS[drawn], chart)
-
-
-def _check(path: Path, endings: tuple[str, ...]) -> None:
-    """Before the work, not after it."""
-    if path.suffix not in endings:
-        raise BadInput(f"{str(path)!r} should end in {' or '.join(endings)}.")
-    check_file(path)
 
 
 def _corpus(given: str | None, limit: int | None) -> "Corpus | None":

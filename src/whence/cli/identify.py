@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from whence.cli.shared import Source, check_file, progress, table
-from whence.errors import BadInput
 
 if TYPE_CHECKING:
     import xarray
@@ -116,11 +115,8 @@ def identify(
 
 def _check(path: Path | None, endings: tuple[str, ...]) -> None:
     """Before the work, not after it."""
-    if path is None:
-        return
-    if path.suffix not in endings:
-        raise BadInput(f"{str(path)!r} should end in {' or '.join(endings)}.")
-    check_file(path)
+    if path is not None:
+        check_file(path, endings)
 
 
 def _print(dataset: "xarray.Dataset") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source
+from whence.cli.shared import Source, going_on
 
 if TYPE_CHECKING:
     from whence.readers import Corpus
@@ -75,7 +75,7 @@ def measure(
 
     sentences = read(corpus, skip_bad=skip_bad, limit=limit)
     model = source.load()
-    with _going_on(out), _progress() as report:
+    with going_on(out), _progress() as report:
         run(
             model,
             sentences,
@@ -117,16 +117,6 @@ def _summary(out: str, sentences: "Corpus") -> None:
         print(f"Too long for the model: {corpus['skipped']:,} left out.")
     if sentences.skipped.count:
         print(f"Of the corpus: {sentences.skipped}.")
-
-
-@contextmanager
-def _going_on(out: str) -> Iterator[None]:
-    """Says, when the work is stopped by hand, that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print(f"whence: stopped; finished parts are kept in {out}, and the same command goes on.", file=sys.stderr)
-        raise
 
 
 @contextmanager

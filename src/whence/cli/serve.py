@@ -1,8 +1,7 @@
 """whence serve: the explorer in a browser."""
 
-from dataclasses import replace
-
 from whence.cli.shared import Source
+from whence.errors import BadInput
 
 
 def serve(
@@ -34,7 +33,9 @@ def serve(
     from whence.web.limits import Limits
     from whence.web.serve import serve
 
-    sources = [replace(source, model=name) for name in models] or [source]
+    if port is not None and not 0 <= port <= 65535:
+        raise BadInput(f"A port is a number from 0 to 65535, and {port} was given.")
+    sources = [source.named(name) for name in models] or [source]
     loaded = [one.load() for one in sources]
     by_name = {model.id: model for model in loaded}
     serve(by_name, host=host, port=port, hosts=allow_host, limits=Limits(tokens=tokens), browse=browse)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +35,12 @@ class Source:
     allow_pickle: Annotated[bool, Parameter(negative=())] = False
     "Read pickled checkpoints, which can run code when opened."
 
+    def named(self, model: str | None) -> "Source":
+        """The same with the model that was named without --model."""
+        if None not in (model, self.model):
+            raise BadInput(f"Two models were named, {model!r} and {self.model!r}; name one.")
+        return self if model is None else replace(self, model=model)
+
     def load(self) -> "Model":
         from whence.models.load import load, quiet
 
@@ -60,6 +66,16 @@ def progress() -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
+@contextmanager
+def going_on(out: str | Path) -> Iterator[None]:
+    """Says, when the work is stopped by hand, that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"whence: stopped; finished parts are kept in {out}, and the same command goes on.", file=sys.stderr)
+        raise
+
+
 def text_of(given: str | None) -> str:
     from whence.text import decode
 
@@ -70,12 +86,14 @@ def text_of(given: str | None) -> str:
     return decode(sys.stdin.buffer.read(), "Standard input")
 
 
-def check_file(out: Path) -> None:
+def check_file(out: Path, endings: tuple[str, ...]) -> None:
     """Before the work, not after it."""
-    if not out.parent.is_dir():
-        raise BadInput(f"The page cannot be written: there is no folder {str(out.parent)!r}.")
     if out.is_dir():
-        raise BadInput(f"The page cannot be written: {str(out)!r} is a folder; name a file in it.")
+        raise BadInput(f"{str(out)!r} is a folder; name a file in it.")
+    if out.suffix not in endings:
+        raise BadInput(f"{str(out)!r} should end in {' or '.join(endings)}.")
+    if not out.parent.is_dir():
+        raise BadInput(f"{str(out)!r} cannot be written: there is no folder {str(out.parent)!r}.")
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:

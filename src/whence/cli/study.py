@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source
+from whence.cli.shared import Source, going_on
 
 
 def study(
@@ -52,7 +52,7 @@ def study(
     find(name)
     model = source.load()
     beside = None if other is None else replace(source, model=other).load()
-    with _progress() as report:
+    with going_on(out), _progress() as report:
         page = studied(
             name, model, data, out, quick=quick, other=beside, text=text, frequency=frequency, progress=report
         )

@@ -3,7 +3,7 @@
 from whence.cli.shared import Source, table
 
 
-def verify(model: str | None = None, *, source: Source = Source()) -> None:  # noqa: B008
+def verify(model: str | None = None, /, *, source: Source = Source()) -> None:  # noqa: B008
     """Check that a model is read right: the parts sum to the whole, rows to one, logits unchanged, every layer seen.
 
     Parameters
@@ -11,9 +11,7 @@ def verify(model: str | None = None, *, source: Source = Source()) -> None:  # n
     model
         A Hub id, a folder or a .gguf file; the built-in model when not given.
     """
-    from dataclasses import replace
-
-    loaded = (source if model is None else replace(source, model=model)).load()
+    loaded = source.named(model).load()
     rows = [
         (check.name, f"{check.error:.1e}", f"{check.limit:.0e}", "yes" if check.passed else "NO", check.gives)
         for check in loaded.checks

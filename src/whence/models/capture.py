@@ -191,7 +191,8 @@ class _Recorder:
                 hooks.callback(block.register_forward_hook(here(self._end)).remove)
                 if self.anatomy.family == "xlnet":
                     listener = here(xlnet.listener(block, self._attended, self._project))
-                    hooks.callback(block.rel_attn.register_forward_hook(listener, with_kwargs=True).remove)
+                    attention: Any = block.rel_attn
+                    hooks.callback(attention.register_forward_hook(listener, with_kwargs=True).remove)
             for projection in set(self.anatomy.projections.values()):
                 hooks.callback(projection.register_forward_hook(here(self._project)).remove)
             yield hooks

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from whence.align import Span, located, worded, words_over_tokens
-from whence.errors import BadInput
+from whence.errors import BadInput, TooLong
 from whence.models.anatomy import Anatomy
 from whence.models.trace import Batch
 from whence.text import MASK, Sentence
@@ -62,9 +62,15 @@ def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool 
     if not ids:
         raise BadInput("The text gives no token in this model's vocabulary; give at least one word.")
     if longest is not None and len(ids) > longest:
-        raise BadInput(
+        raise TooLong(
             f"The text is {len(ids):,} tokens long and the model takes at most {longest:,};"
             " shorten it, or let the end be cut off with --truncate (in Python: truncate=True)."
+        )
+    rows = anatomy.stack.get_input_embeddings().weight.shape[0]
+    if max(ids) >= rows:
+        raise BadInput(
+            f"The tokenizer gave token {max(ids):,} and the model has {rows:,}, counted from 0; load the tokenizer that"
+            " belongs to it, or resize its embedding (resize_token_embeddings)."
         )
     batch = Batch(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool), _segments(coded))
     return _aligned(tokenizer, worded(sentence), coded, batch)

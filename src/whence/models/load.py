@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from whence.errors import BadInput, Unsupported
 from whence.models import builtin
@@ -18,6 +18,7 @@ from whence.models.capture import threads_for
 from whence.models.locate import PROBE_LENGTH, locate
 from whence.models.verify import Check, capabilities, verify
 
+TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "merges.txt", "tekken.json")
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -69,6 +70,8 @@ def load(
     Weights are read from safetensors (or GGUF); a pickled checkpoint runs code when opened and is refused unless
     `allow_pickle`; code from the Hub is refused unless `trust_remote_code`.
     """
+    if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise BadInput(f"A tokenizer is one of transformers', and {type(tokenizer).__name__} was given; load it first.")
     if isinstance(model, PreTrainedModel):
         return _wrapped(model, _given(tokenizer, model), model.name_or_path or type(model).__name__, None)
     if model is not None and not isinstance(model, str | Path):
@@ -78,6 +81,8 @@ def load(
         )
     place, number = _device(device), _dtype(dtype)
     if model is None:
+        if tokenizer is not None or revision is not None:
+            raise BadInput("The built-in model has a tokenizer of its own and one revision; name a model.")
         with threads_for(PROBE_LENGTH):
             network, tokenizer = builtin.read()
         return _wrapped(network.to(place, number), tokenizer, builtin.NAME, builtin.SHA256[:12])
@@ -178,6 +183,9 @@ def _class(config: Any, options: dict[str, Any]) -> Any:
 
 
 def _tokenizer(source: str, options: dict[str, Any]) -> Any:
+    folder = Path(source)
+    if folder.is_dir() and "gguf_file" not in options and not any(any(folder.glob(name)) for name in TOKENIZERS):
+        raise BadInput(f"The folder {source!r} has no tokenizer; save it there too, or give it to whence.load.")
     wanted = {name: options[name] for name in ("revision", "trust_remote_code", "gguf_file") if name in options}
     with _one_sentence(f"The tokenizer of {source}"):
         return AutoTokenizer.from_pretrained(source, **wanted)
@@ -200,7 +208,7 @@ class _one_sentence:  # noqa: N801  (reads as the statement it is)
 _SENTENCES: dict[type[Exception] | tuple[type[Exception], ...], str] = {
     SafetensorError: "{source}: the safetensors file is broken ({error}); download it again.",
     json.JSONDecodeError: "{source}: a configuration file is not JSON ({error}).",
-    OSError: "{source} is neither a folder here nor a model that can be had from the Hub now ({error}).",
+    OSError: "{source} is not a folder that can be read, nor a model that can be had from the Hub now ({error}).",
     (ValueError, KeyError): "{source} cannot be loaded by transformers " + transformers.__version__ + " ({error}).",
 }
 

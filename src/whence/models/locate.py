@@ -121,9 +121,11 @@ def _stack(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> PreTrained
 def _refuse_early(model: PreTrainedModel) -> None:
     if model.config.is_encoder_decoder:
         raise Unsupported(
-            f"{model.config.model_type} is an encoder-decoder, which whence does not read; load its encoder alone"
-            " (for T5: T5EncoderModel) or an encoder-only or decoder-only model."
+            f"{model.config.model_type} is an encoder-decoder, which whence does not read; load an encoder-only or"
+            " decoder-only model."
         )
+    if not hasattr(model.config.get_text_config(), "vocab_size"):
+        raise Unsupported(f"{type(model).__name__} has no vocabulary, so it reads no text.")
 
 
 def _unseen(model: PreTrainedModel) -> str:

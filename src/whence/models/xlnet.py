@@ -18,7 +18,8 @@ Projected = Callable[[nn.Module, tuple, Tensor], None]
 
 
 def listener(block: Any, attended: Attended, projected: Projected) -> Callable[..., tuple | None]:
-    """A hook that reports every attention of the block: weights, values, what may be attended to, head outputs; then their sum.
+    """A hook that reports every attention of the block: weights, values, what may be attended to, head outputs; then
+    their sum.
 
     When `attended` gives other weights, the block goes on with those.
     """

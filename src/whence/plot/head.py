@@ -24,8 +24,9 @@ def drawn(ds: xarray.Dataset, kind: str, theme: Theme = "light") -> Any:
     if kind not in _KINDS:
         raise BadInput(f"There is no chart {kind!r}; there are {', '.join(_KINDS)}.")
     needs, draws = _KINDS[kind]
-    if needs not in ds and needs not in ds.dims:
-        raise BadInput(f"The chart {kind!r} needs {needs!r}, which is not in the result.")
+    if needs not in ds.data_vars and needs not in ds.dims:
+        several = f"; ask for more than one {needs}" if needs in ds.coords else ""
+        raise BadInput(f"The chart {kind!r} needs {needs!r}, which is not in the result{several}.")
     return draws(ds, theme)
 
 

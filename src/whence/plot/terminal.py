@@ -48,8 +48,11 @@ def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     name = next((name for name in SOURCE_ORDER if name in ds), None)
     if name:
         lines += [Text(), *_sources(ds, name, width, color)]
-    for prediction in predictions(ds)[:MOST_PREDICTIONS]:
+    found = predictions(ds)
+    for prediction in found[:MOST_PREDICTIONS]:
         lines += [Text(), *stages(prediction, width)]
+    if len(found) > MOST_PREDICTIONS:
+        lines += [Text(), Text(f"and {len(found) - MOST_PREDICTIONS} more: the page shows them", style=DIM)]
     drawn = Text("\n", no_wrap=True, overflow="ignore").join(_cut(line, width) for line in lines)
     return drawn if color else Text(drawn.plain, no_wrap=True, overflow="ignore")
 

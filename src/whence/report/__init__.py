@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from whence.errors import BadInput
 from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, label, legible
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, measure_color
 from whence.plot.predictions import Prediction, predictions
@@ -41,8 +42,21 @@ PANELS: dict[str, tuple[str | tuple[str, ...], ...]] = {
 def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     """The path of the page written for this sentence."""
     written = Path(path)
+    if not written.parent.is_dir():
+        raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(written.parent)!r}.")
+    missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
+    if missing or not hasattr(ds, "data_vars"):
+        raise BadInput(
+            f"A page shows what whence.measure gives, with its layers and tokens, and {_what(ds, missing)} was given."
+        )
     written.write_text(page(ds), encoding="utf-8")
     return written
+
+
+def _what(given: object, missing: set[str]) -> str:
+    if not hasattr(given, "data_vars"):
+        return type(given).__name__
+    return f"a Dataset without the axis {' and '.join(sorted(missing))}"
 
 
 def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None, state: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from whence.errors import BadInput
+from whence.errors import BadInput, TooLong
 from whence.measures.registry import BY_HEAD, HEADS
 from whence.models.encode import encode
 from whence.models.load import Model
@@ -79,7 +79,7 @@ class Worker:
             except BadInput as error:
                 if self.plan.too_long != "skip":
                     name = f" ({sentence.id})" if sentence.id else ""
-                    raise BadInput(f"Sentence {number:,}{name} of the corpus, counted from 0: {error}") from error
+                    raise BadInput(f"Sentence {number:,}{name} of the corpus, counted from 0: {_why(error)}") from error
                 skipped.append({"sentence": number, "why": str(error)})
             else:
                 found.append(coded(number, encoded, self.model.tokenizer))
@@ -188,3 +188,10 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _why(error: BadInput) -> str:
+    """The reason, with what can be done about it here."""
+    if not isinstance(error, TooLong):
+        return str(error)
+    return f"{str(error).partition(';')[0]}; cut such sentences off, or leave them out (too_long, --too-long)."

@@ -40,6 +40,9 @@ def contrasts(
                      documents drawn again instead of Welch's interval
     """
     how = _How(cluster, level, permutations, resamples, seed)
+    known = set(table[group].unique()) if group in table else set()
+    if wrong := [side for pair in pairs or () for side in pair if known and side not in known]:
+        raise BadInput(f"{group!r} is never {wrong[0]!r}; it is one of {', '.join(sorted(map(str, known)))}.")
     rows = [
         key | {"value": name, "first": first, "second": second} | _contrast(cell, name, group, (first, second), how)
         for name in names(value)
