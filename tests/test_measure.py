@@ -81,7 +81,7 @@ def test_chosen_layers(builtin, dataset):
         ({"layers": [7]}, "layers 1 to 6, and 7"),
         ({"layers": []}, "layers 1 to 6"),
         ({"depth": 3}, "no option 'depth'|has an option 'depth'"),
-        ({"memory_limit": 10_000}, "9 tokens need .* MB .*shorten the text"),
+        ({"memory_limit": 10_000}, "9 tokens need .* kB .* and 10 kB may be used.*shorten the text"),
     ],
 )
 def test_refused(builtin, arguments, says):

@@ -32,6 +32,7 @@ def test_a_file_becomes_a_run(corpus, tmp_path, capsys):
         (["--by", "colour"], "grouped by class, upos"),
         (["--engine", "steam"], "steam"),
         (["--part-size", "0"], "part_size is at least 1"),
+        (["--limit", "0"], "Nothing was measured: some has no sentences"),
     ],
 )
 def test_refused_in_one_sentence(corpus, tmp_path, capsys, arguments, says):

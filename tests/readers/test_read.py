@@ -252,6 +252,12 @@ def test_refused_when_named(source, options, says):
         whence.read(source, **options)
 
 
+def test_a_format_that_is_not_there(tmp_path):
+    (tmp_path / "a.txt").write_text("One.\n")
+    with pytest.raises(BadInput, match=r"no format 'foo'; there are .*mrpc"):
+        whence.read(f"foo:{tmp_path / 'a.txt'}")
+
+
 def test_datasets(tmp_path, monkeypatch):
     datasets = pytest.importorskip("datasets")
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))

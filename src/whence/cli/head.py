@@ -64,7 +64,11 @@ def head(
     """
     if chart is not None:
         check_file(chart, CHARTS)
+    elif kind is not None:
+        raise BadInput(f"{kind!r} is a kind of chart; say where to draw it: --chart.")
     corpus = _corpus(text, limit)
+    if corpus is None and recipe is not None:
+        raise BadInput("A recipe changes the sentences of a corpus, and a text was given; name a file of clozes.")
     if corpus is not None:
         found, drawn = _over(corpus, recipe, out, source), "corpus" if recipe is None else "recipes"
     else:
@@ -88,6 +92,8 @@ def _corpus(given: str | None, limit: int | None) -> "Corpus | None":
     if given.partition(":")[0] in FORMATS and ":" in given:
         return read(given, limit=limit)
     if len(given) > 4096 or not Path(given).is_file():
+        if given.endswith(".jsonl") and " " not in given:
+            raise BadInput(f"There is no file {given!r}.")
         return None
     return read(given, limit=limit) if Path(given).suffix != ".jsonl" else _clozes(given, limit)
 

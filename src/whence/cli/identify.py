@@ -111,6 +111,8 @@ def identify(
         )
     _print(dataset)
     _write(dataset, out, chart, tokens)
+    if save is not None:
+        print(f"Written: {save}")
 
 
 def _check(path: Path | None, endings: tuple[str, ...]) -> None:

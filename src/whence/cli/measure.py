@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from whence.cli.shared import Source, going_on
+from whence.errors import BadInput
 
 if TYPE_CHECKING:
     from whence.readers import Corpus
@@ -112,6 +113,8 @@ def _summary(out: str, sentences: "Corpus") -> None:
     from whence.results import open as opened
 
     corpus = opened(out).manifest["corpus"]
+    if not corpus["sentences"]:
+        raise BadInput(f"Nothing was measured: {sentences.name} has no sentences.")
     print(f"{corpus['sentences']:,} sentences, {corpus['tokens']:,} tokens in {out}.")
     if corpus["skipped"]:
         print(f"Too long for the model: {corpus['skipped']:,} left out.")

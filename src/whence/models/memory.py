@@ -32,4 +32,6 @@ def claim(needed: int, tokens: int, device: torch.device, limit: int | None) -> 
 
 
 def gigabytes(count: int) -> str:
+    if count < 1e6:
+        return f"{count / 1e3:.0f} kB"
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"

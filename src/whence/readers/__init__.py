@@ -23,6 +23,8 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
     given = fspath(source)
     prefix, colon, rest = given.partition(":")
     named = bool(colon) and prefix in FORMATS
+    if colon and not named and len(prefix) > 1 and Path(rest).is_file() and not Path(given).exists():
+        raise BadInput(f"There is no format {prefix!r}; there are {', '.join(FORMATS)}.")
     path = rest if named else given
     name = prefix if named else "text" if path == STANDARD_INPUT else by_ending(path)
     if limit is not None and limit < 0:

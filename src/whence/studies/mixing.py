@@ -208,6 +208,11 @@ def depth(context: Context) -> Iterator[Item]:
     )
 
 
+def _span(shares: pandas.Series) -> str:
+    low, high = f"{shares.min():.0%}", f"{shares.max():.0%}"
+    return low if low == high else f"between {low} and {high}"
+
+
 def expansion(context: Context) -> Iterator[Item]:
     found = context.measure("Any text.", ["expansion"])["expansion"].to_series().rename("expansion").reset_index()
     theirs = published("kobayashi2021", "expansion_rate_per_layer")
@@ -254,7 +259,7 @@ def side_by_side(context: Context) -> Iterator[Item]:
             table,
             "method",
             "of",
-            f"{PRINTED[MAIN]} is between {spread.min():.0%} and {spread.max():.0%} on everything measured",
+            f"{PRINTED[MAIN]} is {_span(spread)} on everything measured",
             f"mean over tokens and layers; {context.model.id}",
             value="mixing",
             x_title="",

@@ -33,7 +33,7 @@ def overview(run: Run, out: Path) -> Path:
     study = Study(
         "report",
         f"{about['data']}, measured",
-        f"What {', '.join(run.manifest['plan']['measures'])} say?",
+        f"What was measured: {', '.join(run.manifest['plan']['measures'])}",
         "",
         "",
         tuple(sections),
