@@ -17,8 +17,8 @@ def heads_tangent(
     the scores, so that they are summed over as they lie.
     """
     groups, tangents = len(attended.key), keys.shape[1]
-    keys = rearrange(keys, "u k (g d) -> g d (k u)", g=groups).contiguous()
-    values = rearrange(values, "u k (g e) -> g u (k e)", g=groups).contiguous()
+    keys = rearrange(keys, "u k (g d) -> g d (k u)", g=groups)
+    values = rearrange(values, "u k (g e) -> g u (k e)", g=groups)
     query = rearrange(attended.query[:, :, seen], "g r t d -> g (r t) d")
     scores = rearrange(torch.bmm(query, keys), "g x (k s) -> g x k s", k=tangents)
     scores.mul_(rearrange(attended.gain[:, :, seen, seen], "g r t s -> g (r t) 1 s"))
