@@ -76,6 +76,7 @@ def test_bytes_that_are_not_utf8(tmp_path):
         (("serve", "--port", "99999", "--no-browse"), "from 0 to 65535, and 99999"),
         (("explain", "a", "--dtype", "int8"), "no dtype 'int8'"),
         (("explain", "a", "--bogus"), "--bogus"),
+        (("explain", "Paris", "is", "the", "capital"), "no place for 'the capital'; put a text"),
         (("verify", "nobody/nothing"), "nobody/nothing"),
         (("bogus",), "bogus"),
     ],

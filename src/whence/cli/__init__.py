@@ -6,7 +6,7 @@ import os
 import sys
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from whence.cli.shared import STANDARD_INPUT
 from whence.errors import WhenceError
@@ -46,24 +46,26 @@ def run(arguments: list[str]) -> int:
     arguments = [STANDARD_INPUT if argument == "-" else argument for argument in arguments if argument != "--debug"]
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-    except (WhenceError, CycloptsError) as error:
-        if debug:
-            raise
-        print(f"whence: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         return 0
     except SystemExit as left:  # cyclopts' way at Ctrl-C, rich's when nobody reads its output any more
         return 130 if left.code == 130 else 0
-    except OSError as error:  # a full disk, a place that cannot be written
+    except (WhenceError, CycloptsError, OSError) as error:
         if debug:
             raise
-        place = f": {error.filename}" if error.filename else ""
-        print(f"whence: {error.strerror or error}{place}", file=sys.stderr)
+        print(f"whence: {' '.join(_sentence(error).split())}", file=sys.stderr)
         return 2
     return 0
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"There is no place for {' '.join(error.unused_tokens or ())!r}; put a text of several words in quotes."
+    if isinstance(error, OSError) and error.strerror:  # a full disk, a place that cannot be written
+        return error.strerror + (f": {error.filename}" if error.filename else "")
+    return str(error)
 
 
 def _version() -> str:
