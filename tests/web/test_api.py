@@ -31,7 +31,9 @@ def finished(client, answer):
 
 def events(client, ticket):
     text = client.get(f"/api/jobs/{ticket}/events").text
-    for part in text.strip().split("\n\n"):
+    retry, *parts = text.strip().split("\n\n")
+    assert retry == "retry: 500"
+    for part in parts:
         name, data = part.split("\n")
         yield name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 

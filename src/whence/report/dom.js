@@ -19,8 +19,14 @@ export function once(container, build) {
 }
 const built = new WeakMap();
 
+// Hides an element or shows it; focus that was inside goes elsewhere instead of being lost.
+export function hide(element, hidden, instead) {
+  if (hidden && element.contains(document.activeElement)) instead.focus({ preventScroll: true });
+  element.hidden = hidden;
+}
+
 // A drop-down with its label; the first call for a key makes it, later calls bring it up to date.
-export function select(parent, key, label, options, value, change) {
+export function select(parent, key, label, options, value, change, disabled = false) {
   const held = once(parent, () => new Map());
   if (!held.has(key)) {
     const list = h("select", {});
@@ -35,6 +41,7 @@ export function select(parent, key, label, options, value, change) {
     held_one.options = described;
   }
   held_one.list.value = String(value);
+  held_one.list.disabled = disabled;
   held_one.list.onchange = () => change(held_one.list.value);
   held_one.whole.hidden = options.length < 2;
 }

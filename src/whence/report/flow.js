@@ -12,6 +12,10 @@ import { chosen } from "./state.js";
 const STEPS = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const MODES = [["into", "into the chosen token"], ["all", "between all tokens"]];
 
+export function perHead(data, state) {
+  return data.variables[chosen(state.flow, options(data))].dims.includes("head");
+}
+
 export function render(container, data, state, palette) {
   const { held, say, choices, body } = figure(container, { name: "flow" });
   const name = chosen(state.flow, options(data)), mode = chosen(state.links, MODES);

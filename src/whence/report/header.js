@@ -56,7 +56,7 @@ function step(event, data, state, chips) {
 function about(data) {
   const special = data.tokens.filter((token) => token.special).length;
   const counts = [
-    `${data.tokens.length} tokens${special ? ` (${special} special)` : ""}`,
+    `${data.attrs.cut_from ? `the first ${data.tokens.length} of ${data.attrs.cut_from}` : data.tokens.length} tokens${special ? ` (${special} special)` : ""}`,
     `${data.layers.length} layers`,
     data.heads ? `${data.heads} heads` : "",
     data.causal ? "reads left to right" : "",

@@ -10,6 +10,8 @@ const LEFT = 34, TOP = 18, GAP = 3, LARGEST = 84;
 const MOST_CELLS = 60_000; // more than this leave the page as one image per head
 const STEPS = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
+export const perHead = () => true;
+
 export function render(container, data, state, palette) {
   const { held, say, choices, body } = figure(container, { name: "heads" });
   const options = data.head_maps.map((name) => [name, title(data, name)]);

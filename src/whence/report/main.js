@@ -3,7 +3,7 @@
 import * as bar from "./bar.js";
 import * as compare from "./compare.js";
 import { open } from "./data.js";
-import { h } from "./dom.js";
+import { h, hide } from "./dom.js";
 import * as flow from "./flow.js";
 import * as header from "./header.js";
 import * as heads from "./heads.js";
@@ -72,9 +72,9 @@ function draw(frame, data, state) {
   const view = chosen(state.view, views.map((name) => [name]));
   header.render(frame.header, data, state, palette);
   tabs.render(frame.list, views.map((name) => [name, NAMES[name]]), view, (name) => state.set({ view: name }));
-  bar.render(frame.choices, data, state, palette);
+  bar.render(frame.choices, data, state, PANELS[view]?.perHead?.(data, state) ?? false);
   for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
-  for (const [name, { whole }] of frame.panels) whole.hidden = name !== view;
+  for (const [name, { whole }] of frame.panels) hide(whole, name !== view, frame.list.querySelector("[aria-selected=true]"));
   if (frame.drawn !== data) notes.render(frame.notes, data);
   frame.drawn = data;
   if (view) PANELS[view].render(frame.panels.get(view).inner, data, state, palette);

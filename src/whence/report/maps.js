@@ -10,6 +10,11 @@ import { chosen } from "./state.js";
 const TOGETHER = ["attention", "effective", "null"]; // one is the sum of the others, so they share a scale
 const DIFFERENCE = "difference";
 
+export function perHead(data, state) {
+  const key = chosen(state.maps, sets(data)), names = [key, chosen(state.minus, against(data, key))];
+  return names.some((name) => data.variables[name]?.dims.includes("head"));
+}
+
 export function render(container, data, state, palette) {
   const { held, say, choices, body } = figure(container, { name: "maps" });
   const all = sets(data), key = chosen(state.maps, all), others = against(data, key), minus = chosen(state.minus, others);

@@ -1,6 +1,6 @@
 // Prediction: the best tokens after every step of the LM head, the last step on top.
 
-import { MONO, SANS, fitted, h, once, select, svg, textWidth } from "./dom.js";
+import { MONO, SANS, fitted, h, hide, once, select, svg, textWidth } from "./dom.js";
 import { figure } from "./figure.js";
 import * as lens from "./lens.js";
 import { inkOn, number, scale } from "./scale.js";
@@ -38,7 +38,7 @@ function offer(choices, data, state) {
   const held = once(choices, () => new Map());
   if (!held.has("offer")) held.set("offer", choices.appendChild(h("button", { type: "button" })));
   const button = held.get("offer"), { shown, special } = data.tokens[state.token];
-  button.hidden = special || data.predictions.some(({ position }) => position === state.token);
+  hide(button, special || data.predictions.some(({ position }) => position === state.token), document.getElementById("tab-prediction"));
   button.textContent = `Predict at “${shown.slice(0, 30)}”`;
   button.onclick = () => state.live.predict(state.token);
 }

@@ -14,7 +14,7 @@ const READ = {
 };
 const WRITE = { layer: (value, data) => data.layers[value] };
 // What was asked for, beside what is selected: only a live page has them.
-export const ASKED = ["text", "pair", "model", "measures", "truncate", "asked", "edited", "other"];
+export const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
 const PLACES = ["layer", "token", "source", "head"]; // mean nothing in another sentence
 
 // The same selection for every view; `change` is called after each `set`. Inside another page, `alone`, the address is not ours.

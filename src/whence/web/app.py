@@ -26,6 +26,7 @@ from whence.web.service import HEAD, WHENCE, Ask, Service
 
 GLANCE = 0.005  # seconds between looks at a job that may be done at once
 TICK = 0.1  # and at one that takes longer
+RETRY = 500  # milliseconds after which a browser that lost the connection tries again
 QUIET = 150  # ticks without news after which the connection is shown to be alive
 BINARY = "application/octet-stream"
 NETCDF = "application/x-netcdf"
@@ -221,6 +222,7 @@ async def _ended(job: Job, seconds: float) -> bool:
 
 async def _events(service: Service, job: Job) -> AsyncIterator[str]:
     told, quiet = "", 0
+    yield f"retry: {RETRY}\n\n"
     while not job.finished.done():
         news = _news(service, job)
         quiet = 0 if news != told else quiet + 1

@@ -15,7 +15,7 @@ from whence.errors import BadInput, Unsupported
 from whence.measure import measure
 from whence.measures.registry import MEASURES, given_by, options_of, owners
 from whence.models.encode import encode, limit
-from whence.text import sentence
+from whence.text import MASK, sentence
 from whence.web.answers import TooLarge
 from whence.web.head import prediction
 from whence.web.jobs import Jobs, Progress
@@ -31,6 +31,8 @@ SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"
 GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
 PORTION = 2**26  # bytes for gradients at a time: with more, nothing is told and nothing can be cancelled for long
 HEAD = "head"
+OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
+BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
 SHORT = 40
 WARM = "The first sentence loads what the next ones need."
 
@@ -115,7 +117,7 @@ class Service:
             dataset = measure(model, given, names, truncate=truncate, progress=progress, **options)
             if names == ["contribution"]:
                 self._learn(model, dataset.sizes["target"], time.monotonic() - began)
-        self.results.put(place, dataset)
+        self.results.put(place, dataset.assign_attrs(_cut(model, given, truncate)))
 
     def _learn(self, model: Model, tokens: int, seconds: float) -> None:
         """How long contribution takes here; a short text says little about a long one."""
@@ -129,7 +131,10 @@ class Service:
             raise Unsupported(f"The model {model.id!r} has no LM head that could be read.")
 
     def _check(self, model: Model, given: Sentence, truncate: bool) -> None:
-        count = len(encode(model.anatomy, model.tokenizer, given, truncate).tokens)
+        try:
+            count = len(encode(model.anatomy, model.tokenizer, given, truncate).tokens)
+        except BadInput as error:
+            raise BadInput(str(error).replace(OPTION, BOX)) from error
         if count > self.limits.tokens:
             raise TooLarge(f"The text has {count:,} tokens and the explorer takes {self.limits.tokens:,}; shorten it.")
 
@@ -153,6 +158,16 @@ def _options(names: list[str], asked: Ask) -> dict[str, Any]:
     known = options_of([owners().get(name, name) for name in names if name != HEAD], {})
     error = {"error": asked.error} if asked.error is not None and "error" in known else {}
     return error | ({"memory": PORTION} if "gradient" in names else {})
+
+
+def _cut(model: Model, given: Sentence, truncate: bool) -> dict[str, int]:
+    """How many tokens the text has when not all of them were measured."""
+    longest = limit(model.anatomy, model.tokenizer)
+    if not truncate or longest is None:
+        return {}
+    mask = model.tokenizer.mask_token or MASK
+    whole = len(model.tokenizer(*(text.replace(MASK, mask) for text in given.texts), verbose=False)["input_ids"])
+    return {"cut_from": whole} if whole > longest else {}
 
 
 def _guess(model: Model) -> float:

@@ -2,6 +2,9 @@
 
 import { open } from "./data.js";
 
+const SILENT = "The server does not answer; start it again (whence serve), then measure again.";
+const PATIENCE = 2000; // milliseconds the browser may try to reach a server that was lost
+
 // A refusal: the server's sentence.
 export class Refused extends Error {
   constructor(sentence, status) {
@@ -11,13 +14,13 @@ export class Refused extends Error {
 }
 
 export async function about() {
-  return (await answered(await fetch("/api/about"))).json();
+  return (await answered(await reached("/api/about"))).json();
 }
 
 // The key of a result, when it is there. `told` hears { waiting } or { done, of } meanwhile; `signal` gives it up.
 export async function measured(ask, { told, signal }) {
   for (;;) {
-    const answer = await fetch("/api/measure", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(ask), signal });
+    const answer = await reached("/api/measure", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(ask), signal });
     if (answer.status === 429) {
       const seconds = Number(answer.headers.get("Retry-After")) || 1;
       told({ busy: seconds });
@@ -33,18 +36,26 @@ export async function measured(ask, { told, signal }) {
 // The results with these keys as one sentence; arrays it had `before` are not sent again.
 export async function received(keys, before, signal) {
   const have = Object.keys(before?.variables ?? {}).join(",");
-  const answer = await answered(await fetch(`/api/results/${keys.join(",")}?have=${encodeURIComponent(have)}`, { signal }));
+  const answer = await answered(await reached(`/api/results/${keys.join(",")}?have=${encodeURIComponent(have)}`, { signal }));
   const buffer = await answer.arrayBuffer(), length = new DataView(buffer).getUint32(0, true);
   const payload = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   return open(payload, { bytes: { buffer, start: 4 + length }, before });
 }
 
 export async function page(wanted) {
-  return (await answered(await fetch("/api/page", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) }))).blob();
+  return (await answered(await reached("/api/page", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) }))).blob();
 }
 
 export async function netcdf(keys) {
-  return (await answered(await fetch(`/api/netcdf/${keys.join(",")}`))).blob();
+  return (await answered(await reached(`/api/netcdf/${keys.join(",")}`))).blob();
+}
+
+async function reached(address, options = {}) {
+  try {
+    return await fetch(address, options);
+  } catch (error) {
+    throw options.signal?.aborted ? error : new Refused(SILENT, 0);
+  }
 }
 
 async function answered(answer) {
@@ -56,18 +67,25 @@ async function answered(answer) {
 function ended(ticket, told, signal) {
   return new Promise((done, failed) => {
     const source = new EventSource(`/api/jobs/${ticket}/events`);
+    let lost = 0;
+    const leave = () => { source.close(); clearTimeout(lost); signal.removeEventListener("abort", give); };
     const give = () => {
-      source.close();
+      leave();
       fetch(`/api/jobs/${ticket}`, { method: "DELETE", keepalive: true }).catch(() => {});
       failed(signal.reason);
     };
-    const close = (act) => (event) => { source.close(); signal.removeEventListener("abort", give); act(JSON.parse(event.data)); };
+    const close = (act) => (event) => { leave(); act(JSON.parse(event.data)); };
+    const gone = (sentence) => { leave(); failed(new Refused(sentence, 0)); };
     source.addEventListener("waiting", (event) => told({ waiting: JSON.parse(event.data).ahead }));
     source.addEventListener("progress", (event) => told(JSON.parse(event.data)));
     source.addEventListener("done", close(done));
     source.addEventListener("failed", close(({ error, status }) => failed(new Refused(error, status))));
     source.addEventListener("cancelled", close(({ error, status }) => failed(new Refused(error, status))));
-    source.onerror = () => { if (source.readyState === EventSource.CLOSED) failed(new Refused("The server is gone; start it again.", 0)); };
+    source.onopen = () => { clearTimeout(lost); lost = 0; };
+    source.onerror = () => {
+      if (source.readyState === EventSource.CLOSED) gone("The server has lost this computation; measure the sentence again.");
+      else lost ||= setTimeout(gone, PATIENCE, SILENT); // the browser tries again by itself
+    };
     signal.addEventListener("abort", give);
     if (signal.aborted) give();
   });

@@ -1,6 +1,8 @@
 // What the page asks the reader: a sentence, a model, and what else to measure.
 
-import { h } from "./dom.js";
+import { h, hide } from "./dom.js";
+
+const SOON = 400; // milliseconds after which work is worth scrolling to
 
 // Builds the form; what comes back reads and writes it and says how the work goes.
 export function form(container, { models, measures }, { submit, cancel, save, more, contribute }) {
@@ -23,6 +25,8 @@ export function form(container, { models, measures }, { submit, cancel, save, mo
   whole.onsubmit = (event) => { event.preventDefault(); submit(); };
   for (const field of [text, pair]) field.onkeydown = (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); submit(); } };
   container.append(whole);
+  const seen = (element) => element.scrollIntoView({ block: "nearest" });
+  let waiting = 0;
 
   const offer = () => {
     const { measures: given } = models.find(({ name }) => name === model.value);
@@ -49,17 +53,23 @@ export function form(container, { models, measures }, { submit, cancel, save, mo
       for (const [name, box] of boxes) box.checked = (values.measures ?? "").split(",").includes(name);
     },
     working(sentence, share) {
+      if (!sentence) { clearTimeout(waiting); waiting = 0; }
+      else waiting ||= setTimeout(seen, SOON, work);
       work.dataset.busy = String(Boolean(sentence));
-      bar.hidden = stop.hidden = !sentence;
+      bar.hidden = !sentence;
+      hide(stop, !sentence, go);
       said.textContent = sentence;
       if (share >= 0) bar.value = share;
       else bar.removeAttribute("value");
     },
     suggest(sentence) {
-      offered.hidden = !sentence;
+      hide(offered, !sentence, stop);
       long.textContent = sentence;
     },
-    complain(sentence) { alarm.textContent = sentence; },
+    complain(sentence) {
+      alarm.textContent = sentence;
+      if (sentence) seen(alarm);
+    },
     note(sentence) { said.textContent = sentence; },
   };
 }

@@ -12,12 +12,17 @@ const STAGES = [["attention", "mixing"], ["norms", "effective", "null", "rank"]]
 const AT_ONCE = 40; // tokens up to which contributions are measured unasked
 const MANY_HEADS = 300; // tokens from which effective and null attention, large and seldom needed, wait to be asked for
 const ERROR = 0.05; // of contributions, relative; hovering shows it
+const EMPTY = "The text is empty; give at least one word.";
+const NOTHING = "There is nothing to save or to link to; measure the sentence first.";
+const WAIT = "The sentence is still being measured; wait for its first picture.";
+const BRIEF = 80; // characters that tell a sentence from another
 
 const root = document.body.appendChild(h("main", { class: "live" }));
 const brand = root.appendChild(h("div", { class: "brand" }, h("strong", {}, "whence"), h("span", {}, "where the information in every token comes from")));
-const asking = root.appendChild(h("div", {})), shown = root.appendChild(h("div", {}));
+const asking = root.appendChild(h("div", {})), apart = root.appendChild(h("p", { class: "apart", role: "status", hidden: "" })), shown = root.appendChild(h("div", {}));
 const slots = { main: empty(), edited: empty(), other: empty() };
 let known, fields, view = null, under = 0; // sentences that are being measured
+let last = null; // the slots, and the address, of the sentence shown before the one under way
 
 function empty() {
   return { keys: [], data: null, stop: new AbortController(), ask: "", head: "", failed: false, again: false };
@@ -32,6 +37,7 @@ async function start() {
   known = await about();
   fields = form(asking, known, { submit, cancel, save, more, contribute });
   addEventListener("hashchange", follow);
+  addEventListener("popstate", () => { if (location.hash === `#${last?.address}`) follow(); }); // Back to the address that `restore` wrote: no hashchange
   addEventListener("pagehide", () => Object.values(slots).forEach((slot) => slot.stop.abort()));
   await follow();
 }
@@ -41,7 +47,8 @@ async function follow() {
   const asked = { text: FIRST, ...hash() };
   if (!known.models.some(({ name }) => name === asked.model)) asked.model = known.models[0].name;
   fields.fill(asked);
-  const main = { model: asked.model, text: asked.text, pair: asked.pair ?? "", measures: asked.measures ?? "", truncate: asked.truncate ?? "", asked: asked.asked ?? "" };
+  fields.complain("");
+  const main = { model: asked.model, text: asked.text, pair: asked.pair ?? "", measures: asked.measures ?? "", truncate: asked.truncate ?? "", once: asked.once ?? "", asked: asked.asked ?? "" };
   const rest = [
     ["edited", asked.edited ? { ...main, text: asked.edited, asked: "" } : null],
     ["other", known.models.some(({ name }) => name === asked.other) ? { ...main, model: asked.other, asked: "" } : null],
@@ -60,15 +67,20 @@ function clear(name) {
 async function fill(name, ask) {
   const described = JSON.stringify(ask);
   const before = slots[name], same = before.ask && sentenceOf(before.ask) === sentenceOf(described);
+  const drawn = name === "main" && before.data;
+  if (drawn && same) tellApart(false);
   if (before.ask === described && !before.failed) return true;
+  if (drawn) last = { slots: { ...slots }, address: text({ ...view.state, ...JSON.parse(before.ask) }, before.data) };
   before.stop.abort();
   const slot = (slots[name] = { ...empty(), ask: described, keys: same ? before.keys : [], head: same ? before.head : "", data: same ? before.data : null, again: before.again });
   if (name === "main" && !same) for (const other of ["edited", "other"]) { slots[other].stop.abort(); slots[other] = empty(); }
-  fields.complain("");
+  fields.working("Measuring", -1);
   suggest();
   under += 1;
   try {
+    if (!ask.text.trim()) throw new Refused(EMPTY, 422);
     for (const stage of stages(ask)) await advance(slot, ask, stage);
+    slot.again = false;
     return true;
   } catch (error) {
     return failed(name, slot, error);
@@ -80,23 +92,42 @@ async function fill(name, ask) {
 }
 
 function sentenceOf(described) {
-  const { measures, asked, ...rest } = JSON.parse(described);
+  const { measures, once, asked, ...rest } = JSON.parse(described);
   return JSON.stringify(rest);
 }
 
 function failed(name, slot, error) {
-  if (slots[name] !== slot) return false; // something newer is under way
   slot.failed = true;
-  if (error instanceof Refused && error.status === 410 && !slot.again) { slots[name] = { ...empty(), again: true }; return follow(); }
+  if (slots[name] !== slot) return false; // something newer is under way
+  if (error instanceof Refused && error.status === 410 && !slot.again) { Object.assign(slot, { keys: [], again: true }); return follow(); }
   if (!slot.stop.signal.aborted) fields.complain(error instanceof Refused ? error.message : `The page failed: ${error.message}`);
   else setTimeout(() => fields.note("Cancelled."));
+  if (name === "main" && !slot.data && last) restore();
+  else draw(); // without the changed sentence shown before
   return false;
+}
+
+// Back to the sentence whose pictures are still there; the form keeps what was refused, to be changed.
+function restore() {
+  Object.assign(slots, last.slots);
+  history.replaceState(history.state, "", `#${last.address}`);
+  view.state.follow(view.state.data);
+  view.render();
+  tellApart(true);
+}
+
+// Says which sentence the pictures are of when it is not the one in the form.
+function tellApart(stale) {
+  const written = view?.state.data.attrs.text ?? "";
+  apart.hidden = !stale;
+  apart.textContent = stale ? `The pictures, and what Save gives, are still of “${written.length > BRIEF ? `${written.slice(0, BRIEF)}…` : written}”.` : "";
+  shown.classList.toggle("stale", stale);
 }
 
 // Lists of measures; what depends on the length is known when the first is there.
 function* stages(ask) {
   const given = known.models.find(({ name }) => name === ask.model).measures;
-  const wanted = ask.measures.split(",").filter((name) => given.includes(name));
+  const wanted = [...ask.measures.split(","), ask.once].filter((name) => given.includes(name));
   const only = (names) => names.filter((name) => given.includes(name));
   yield () => only(STAGES[0]);
   yield ({ tokens }) => only(STAGES[1]).filter((name) => tokens.length <= MANY_HEADS || !["effective", "null"].includes(name) || wanted.includes(name));
@@ -158,7 +189,7 @@ function suggest() {
   const { data, ask, failed: ended } = slots.main, asked = JSON.parse(ask || "{}");
   const { pace, measures } = known.models.find(({ name }) => name === asked.model) ?? { measures: [] };
   const wanted = data && data.tokens.length > AT_ONCE && measures.includes("contribution") && !data.variables.contribution;
-  const busy = (asked.measures ?? "").split(",").includes("contribution") && !ended;
+  const busy = `${asked.measures},${asked.once}`.split(",").includes("contribution") && !ended;
   fields.suggest(wanted && !busy ? `Contribution, from the input through all layers, is not measured unasked for more than ${AT_ONCE} tokens: ${data.tokens.length} take ${duration(pace * data.tokens.length ** 2)}.` : "");
 }
 
@@ -168,6 +199,8 @@ function draw() {
   data.beside = Object.fromEntries(["edited", "other"].filter((name) => slots[name].data).map((name) => [name, slots[name].data]));
   if (!view) view = mount(shown, data, { live: actions });
   else view.show(data);
+  tellApart(false);
+  last = null;
   document.title = `${data.finding} · whence`;
 }
 
@@ -184,7 +217,7 @@ const actions = {
 
 function submit() {
   const asked = fields.asked();
-  if (!asked.text.trim()) return fields.complain("The text is empty; give at least one word.");
+  if (!asked.text.trim()) return fields.complain(EMPTY);
   go(moved(view?.state ?? {}, { ...asked, other: view?.state.other }));
 }
 
@@ -195,8 +228,7 @@ function more() {
 }
 
 function contribute() {
-  const chosen = JSON.parse(slots.main.ask).measures.split(",").filter((name) => name && name !== "contribution");
-  beside({ measures: [...chosen, "contribution"].join(",") });
+  beside({ once: "contribution" });
 }
 
 function beside(changes) {
@@ -216,20 +248,22 @@ function cancel() {
 }
 
 async function save(how) {
+  const there = how === "Link" ? slots.main.data : slots.main.keys.length;
+  if (!there) return under ? fields.note(WAIT) : fields.complain(NOTHING);
   try {
     if (how === "Link") return await copy();
-    if (!slots.main.keys.length) return;
     view.state.save();
     const keys = (name) => (slots[name].data ? slots[name].keys.join(",") : null);
     if (how === "netCDF") return download("whence.nc", await netcdf(slots.main.keys));
     download("whence.html", await page({ main: keys("main"), edited: keys("edited"), other: keys("other"), state: text(view.state, view.state.data, false) }));
   } catch (error) {
+    if (error.status === 410) for (const slot of Object.values(slots)) Object.assign(slot, { keys: [], failed: true }); // Measure begins anew
     fields.complain(error.message);
   }
 }
 
 async function copy() {
-  if (view) Object.assign(view.state, JSON.parse(slots.main.ask));
+  Object.assign(view.state, JSON.parse(slots.main.ask));
   const address = `${location.origin}${location.pathname}#${text(view.state, view.state.data)}`;
   history.replaceState(history.state, "", address);
   await navigator.clipboard.writeText(address).then(() => fields.note("The link is copied."), () => fields.note("The address bar has the link."));
