@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
-from whence.errors import Unsupported
+from whence.errors import BadInput, Unsupported
 from whence.models import xlnet
 from whence.models.anatomy import Anatomy
 from whence.models.trace import Batch, Block, Kept, Trace
@@ -65,8 +65,9 @@ def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
     return {"own_positions": own_positions} | (xlnet.ARGUMENTS if anatomy.family == "xlnet" else {})
 
 
-def run(model: nn.Module, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
+def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
     """The model's first output. Left padding gets position ids of its own: learned positions would shift silently."""
+    _check_ids(model, batch.ids)
     device = next(model.parameters()).device
     mask = batch.mask.to(device)
     arguments = {"input_ids": batch.ids.to(device), "attention_mask": mask.long(), "use_cache": False, **more}
@@ -77,6 +78,16 @@ def run(model: nn.Module, batch: Batch, own_positions: bool = False, **more: Any
     known = inspect.signature(model.forward).parameters
     with threads_for(batch.ids.numel()):
         return model(**{name: value for name, value in arguments.items() if name in known})[0]
+
+
+def _check_ids(model: PreTrainedModel, ids: Tensor) -> None:
+    """A tokenizer that was given new tokens, or is another model's, has ids that the embedding has no row for."""
+    table, largest = model.get_input_embeddings(), int(ids.max())
+    if isinstance(table, nn.Embedding) and largest >= table.num_embeddings:
+        raise BadInput(
+            f"The tokenizer gave token {largest:,} and the model has {table.num_embeddings:,}, counted from 0; load the"
+            " tokenizer that belongs to it, or resize its embedding (resize_token_embeddings)."
+        )
 
 
 @contextmanager

@@ -66,12 +66,6 @@ def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool 
             f"The text is {len(ids):,} tokens long and the model takes at most {longest:,};"
             " shorten it, or let the end be cut off with --truncate (in Python: truncate=True)."
         )
-    rows = anatomy.stack.get_input_embeddings().weight.shape[0]
-    if max(ids) >= rows:
-        raise BadInput(
-            f"The tokenizer gave token {max(ids):,} and the model has {rows:,}, counted from 0; load the tokenizer that"
-            " belongs to it, or resize its embedding (resize_token_embeddings)."
-        )
     batch = Batch(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool), _segments(coded))
     return _aligned(tokenizer, worded(sentence), coded, batch)
 

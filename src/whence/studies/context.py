@@ -1,7 +1,6 @@
 """What a section of a study may use: the models, the corpora, runs that resume, and how much is asked for."""
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,6 +115,6 @@ def spearman(first: pandas.Series, second: pandas.Series) -> float:
     return float(first.rank().corr(second.rank()))
 
 
-def falls(rho: float) -> bool | None:
-    """Whether a rank correlation is far enough below zero to say that one falls as the other rises; None of too few."""
-    return None if math.isnan(rho) else rho <= FALLING
+def falls(rho: float) -> bool:
+    """Whether a rank correlation is far enough below zero to say that one falls as the other rises."""
+    return rho <= FALLING

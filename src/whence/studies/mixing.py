@@ -160,7 +160,7 @@ def frequency(context: Context) -> Iterator[Item]:
     )
     yield Claim(
         "Frequent words are mixed more than rare ones.",
-        falls(rho),
+        None if np.isnan(rho) else falls(rho),
         f"Spearman {rho:.2f} between rank and {PRINTED[MAIN]} (we ask for {FALLING}), {BASE}: -0.58",
     )
 
