@@ -1,5 +1,7 @@
 """The sketch: unbiased, exact when complete, the same for the same seed, and no better than it says."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from scipy import stats
@@ -85,6 +87,15 @@ def test_some_sources_are_as_good_as_all(builtin, encoded, true, sources):
     assert flow.probes > 8 and 0.015 < flow.misplaced <= 0.02
     off = (flow.norms - true[..., sources]).abs().sum(dim=-1) / true[..., sources].sum(dim=-1)
     assert 0.5 * flow.misplaced < off.mean() / 2 < 2 * flow.misplaced
+
+
+def test_progress_does_not_begin_again(builtin, encoded):
+    """The sources that are tried first are a part of the whole; only a last round may take the share back a little."""
+    told = []
+    jacobian(builtin.anatomy, encoded, mode="sketch", progress=lambda done, whole: told.append((done, whole)))
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    shares = [done / whole for done, whole in told]
+    assert shares[-1] == 1 and min(later - share for share, later in pairwise(shares)) > -0.2
 
 
 def test_sum_of_the_embeddings(bert):

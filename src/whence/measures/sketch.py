@@ -13,7 +13,7 @@ expected |error of c_ij|, the total variation distance of a row from the true on
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -28,6 +28,7 @@ from whence.models.tangent import Chain
 
 PILOT, SOME = 4, 12  # probes and sources tried before the number needed is estimated
 MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again; else it is one fewer
+USUAL = 10  # probes that progress counts on before it is known how many it takes
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 SAVED = 0.4  # of the probes, when layer 1 is known
@@ -61,7 +62,7 @@ def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first:
         raise BadInput(f"The error is a share between 0 and 1, and {error} was given.")
     width = road.chain.width
     trial, count = _Trial(road, sources, seed), min(PILOT, width)
-    trial.reach(count, trial.some)
+    trial.reach(count, trial.some, USUAL)
     needed = _needed(count, trial.foreseen(), error, width)
     if needed > count and _steadying_pays(road, needed * len(sources)):
         trial.know(first())
@@ -162,7 +163,7 @@ class _Trial:
     def __init__(self, road: Road, sources: Sequence[int], seed: int) -> None:
         self.road, self.sources, self.seed = road, sources, seed
         self.squares = road.chain.states.new_zeros(0, road.depth, len(road.chain.states), len(sources))
-        self.done = [0] * len(sources)
+        self.done, self.spent = [0] * len(sources), 0
         self.first: Float[Tensor, "target source"] | None = None
 
     def know(self, first: First | None) -> None:
@@ -179,8 +180,8 @@ class _Trial:
         """Places of a few sources, from the first to the last."""
         return torch.linspace(0, len(self.sources) - 1, min(SOME, len(self.sources))).round().int().tolist()
 
-    def reach(self, count: int, places: Iterable[int]) -> None:
-        """So many probes for the sources at these places."""
+    def reach(self, count: int, places: Iterable[int], expected: int = 0) -> None:
+        """So many probes for the sources at these places, out of those expected in all."""
         chain, squares = self.road.chain, self.squares
         squares = torch.cat([squares, squares.new_zeros(max(0, count - len(squares)), *squares.shape[1:])])
         lacking = [(place, range(self.done[place], count)) for place in places if self.done[place] < count]
@@ -194,10 +195,20 @@ class _Trial:
             for place, probed in lacking
         ]
         if bundles:
-            travel(self.road, bundles, visit)
+            tangents = sum(len(bundle.vectors) for bundle in bundles)
+            travel(self._telling(tangents, expected), bundles, visit)
+            self.spent += tangents
         for place, _ in lacking:
             self.done[place] = count
         self.squares = squares
+
+    def _telling(self, tangents: int, expected: int) -> Road:
+        """The road, with progress that goes on where the last round left it."""
+        progress, depth, spent = self.road.progress, self.road.depth, self.spent
+        if progress is None:
+            return self.road
+        whole = depth * max(spent + tangents, expected * len(self.sources))
+        return replace(self.road, progress=lambda done, _: progress(depth * spent + done, whole))
 
     def estimate(self, places: Sequence[int], careful: bool = True) -> tuple[Tensor, Tensor]:
         """Norms and standard errors of the sources at these places, layer x target x source."""
