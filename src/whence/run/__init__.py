@@ -44,7 +44,8 @@ def run(
     stopped goes on where it was, and damaged parts are measured again. `progress(done, of)` counts sentences; `of` is
     `total`, or the corpus's length, or None. Other keywords are options of the measures.
     """
-    loaded(model), sentences(corpus)
+    loaded(model)
+    sentences(corpus)
     work = engine_named(engine)
     store = at(out)
     asked = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
