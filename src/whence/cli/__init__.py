@@ -51,7 +51,7 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 0
     except SystemExit as left:  # cyclopts' way at Ctrl-C, rich's when nobody reads its output any more
-        return 130 if left.code == 130 else 0
+        return 0 if isinstance(left.__context__, BrokenPipeError) else int(left.code or 0)
     except (WhenceError, CycloptsError, OSError) as error:
         if debug:
             raise

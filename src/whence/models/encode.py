@@ -55,7 +55,7 @@ class Encoded:
 
 def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool = False) -> Encoded:
     """The sentence's tokens; longer than the model takes is an error unless `truncate`."""
-    texts = [_own_mask(tokenizer, text) for text in sentence.texts]
+    texts = [own_mask(tokenizer, text) for text in sentence.texts]
     longest = limit(anatomy, tokenizer)
     coded = tokenizer(*texts, truncation=truncate, max_length=longest if truncate else None, verbose=False)
     ids = list(coded["input_ids"])
@@ -125,7 +125,7 @@ def _searched(
     tokenizer: Any, sentence: Sentence, tokens: list[str], special: list[bool]
 ) -> tuple[list[int | None], list[Span | None]]:
     """The same without the tokenizer's help: the letters of its pieces are looked for in the texts."""
-    texts = [_own_mask(tokenizer, text) for text in sentence.texts]
+    texts = [own_mask(tokenizer, text) for text in sentence.texts]
     second = len(texts[0]) + 1  # where the second text begins when both are looked through as one
     own = [token for token, flag in enumerate(special) if not flag]
     found = located(" ".join(texts), [tokens[token] for token in own], {str(tokenizer.unk_token)})
@@ -194,7 +194,7 @@ def _special(tokenizer: Any) -> set[int]:
     return set(tokenizer.all_special_ids) - {tokenizer.mask_token_id} - ({tokenizer.unk_token_id} - without)
 
 
-def _own_mask(tokenizer: Any, text: str) -> str:
+def own_mask(tokenizer: Any, text: str) -> str:
     """[MASK] is understood by every masked model, whatever its own mask token is."""
     return text if tokenizer.mask_token is None else text.replace(MASK, tokenizer.mask_token)
 

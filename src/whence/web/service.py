@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from whence.errors import BadInput, Unsupported
 from whence.measure import measure
 from whence.measures.registry import MEASURES, given_by, options_of, owners
-from whence.models.encode import encode, limit
-from whence.text import MASK, sentence
+from whence.models.encode import encode, limit, own_mask
+from whence.text import sentence
 from whence.web.answers import TooLarge
 from whence.web.head import prediction
 from whence.web.jobs import Jobs, Progress
@@ -165,8 +165,8 @@ def _cut(model: Model, given: Sentence, truncate: bool) -> dict[str, int]:
     longest = limit(model.anatomy, model.tokenizer)
     if not truncate or longest is None:
         return {}
-    mask = model.tokenizer.mask_token or MASK
-    whole = len(model.tokenizer(*(text.replace(MASK, mask) for text in given.texts), verbose=False)["input_ids"])
+    texts = [own_mask(model.tokenizer, text) for text in given.texts]
+    whole = len(model.tokenizer(*texts, verbose=False)["input_ids"])
     return {"cut_from": whole} if whole > longest else {}
 
 
