@@ -49,7 +49,7 @@ class Course:
             if record is not None and record["sha256"] != part.sha256:
                 raise BadInput(
                     f"Part {part.number} of {self.store.root!r} was made from other sentences than those at"
-                    f" {part.first:,} of the corpus now; name another folder, or give it as it was, limit included."
+                    f" {part.first:,} of the corpus now; name another folder, or give the corpus as it was."
                 )
             if record is not None and is_sound(self.store, record):
                 self.count(record)
@@ -60,7 +60,7 @@ class Course:
         if self.ended is not None and part.number >= self.ended:
             raise BadInput(
                 f"{self.store.root!r} was finished after {part.first:,} sentences, and the corpus now has more;"
-                " name another folder, or give it as it was, limit included."
+                " name another folder, or give the corpus as it was."
             )
 
     def count(self, record: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Course:
         if numbers != list(range(self.parts)):
             raise BadInput(
                 f"{self.store.root!r} has {len(numbers)} parts and the corpus now gives {self.parts};"
-                " name another folder, or give it as it was, limit included."
+                " name another folder, or give the corpus as it was."
             )
         self.store.write(MOMENTS, as_parquet(all_moments(self.store, numbers)))
         corpus = (
