@@ -7,6 +7,7 @@ import xarray
 
 from tests.web.conftest import TINY, link, settled
 from tests.web.test_browser import CAT, heading, save, show, state_of
+from whence.web import app
 from whence.web.results import Results
 
 LONG = "word " * 600
@@ -73,6 +74,41 @@ def test_a_given_up_sentence_leaves_the_old_one(page):
     assert page.input_value("#text") == "Dogs run."
 
 
+def test_places_in_the_old_pictures_are_not_the_new_sentences(page):
+    page.route("**/api/measure", lambda route: None)
+    page.goto(page.url.split("#")[0] + "#text=Dogs%20run.&model=tiny&token=1")
+    page.wait_for_selector(".work[data-busy=true]")
+    page.click(".token >> nth=7")  # the new sentence has five
+    show(page, "maps")
+    assert page.locator(".token[aria-pressed=true]").inner_text() == "."
+    found = state_of(page)
+    assert (found["text"], found["token"], found["view"]) == ("Dogs run.", "1", "maps")
+    show(page, "prediction")
+    page.click(".token >> nth=3")
+    page.click("text=Predict at “sat”")
+    page.wait_for_selector(".said:has-text('still being measured')")
+    assert "asked" not in state_of(page)
+    page.unroute("**/api/measure")
+    page.click("text=Cancel")
+    page.wait_for_selector(".stale")
+    found = state_of(page)
+    assert (found["text"], found["token"], found["view"]) == (CAT, "3", "prediction")
+    assert page.locator(".token[aria-pressed=true]").inner_text() == "sat"
+
+
+def test_a_click_just_before_the_new_pictures(page):
+    held = []
+    page.route("**/api/measure", lambda route: route.continue_() if held else held.append(route))
+    measure(page, "Dogs run.")
+    page.wait_for_selector(".work[data-busy=true]")
+    page.click(".token >> nth=4")
+    held[0].continue_()
+    page.wait_for_selector(".token:text-is('dogs')")
+    settled(page)
+    assert page.locator(".token[aria-pressed=true]").inner_text() == "run"  # the token in the middle, as if unclicked
+    assert state_of(page)["text"] == "Dogs run." and state_of(page).get("token") in (None, "2")
+
+
 def test_a_dead_server_is_said_once_and_plainly(page):
     page.route("**/api/**", lambda route: route.abort())
     for way in ("HTML", "netCDF"):
@@ -80,6 +116,20 @@ def test_a_dead_server_is_said_once_and_plainly(page):
         page.wait_for_selector(f".alarm:text-is('{SILENT}')")
     measure(page, "Dogs run.")
     page.wait_for_selector(".stale")
+    assert page.inner_text(".alarm") == SILENT
+
+
+@pytest.mark.parametrize(("kind", "how"), [("JSONResponse", "Enter"), ("Response", "Enter"), ("HTMLResponse", "HTML")])
+def test_a_server_that_dies_in_the_middle_of_an_answer(page, monkeypatch, kind, how):
+    def cut(*given, **options):
+        answer = whole(*given, **options)
+        answer.headers["content-length"] = str(len(answer.body) + 1)  # uvicorn hangs up on what is never sent
+        return answer
+
+    whole = getattr(app, kind)
+    monkeypatch.setattr(app, kind, cut)
+    measure(page, "Dogs run.") if how == "Enter" else page.click(f".ways button:has-text('{how}')")
+    page.wait_for_selector(".alarm:not(:empty)")
     assert page.inner_text(".alarm") == SILENT
 
 

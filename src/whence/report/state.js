@@ -22,17 +22,21 @@ export function create(data, change, alone = false) {
   const state = { data, live: null };
   let asked = 0, followed = ""; // the address as it was last read or written here
   const elsewhere = () => !alone && location.hash !== followed; // somebody went to another address, and the event is yet to come
+  const before = () => state.live?.before() ?? false; // the pictures are still of the sentence before the address's
   const save = () => {
     asked = 0;
     if (elsewhere()) return;
-    history.replaceState(history.state, "", `#${text(state, state.data)}`);
+    history.replaceState(history.state, "", `#${state.address()}`);
     followed = location.hash;
   };
+  // What is selected, as it stands after #; places in pictures of another sentence stay out of it.
+  state.address = () => (before() ? placed(text(state, state.data), location.hash.slice(1)) : text(state, state.data));
   state.follow = (found) => {
+    const places = found === state.data && before() ? selected(state, PLACES) : {};
     state.data = found;
     followed = location.hash;
     for (const name of ASKED) delete state[name]; // of the address before
-    Object.assign(state, start(found), read(found, alone ? "" : location.hash.slice(1) || found.state || ""));
+    Object.assign(state, start(found), read(found, alone ? "" : location.hash.slice(1) || found.state || ""), places);
     if (!state.live) for (const name of ASKED) delete state[name];
   };
   state.set = (changes) => {
@@ -60,10 +64,22 @@ export function text(state, data, asked = true) {
   return String(new URLSearchParams(pairs));
 }
 
+// An address with the places of another.
+function placed(address, other) {
+  const found = new URLSearchParams(address), places = new URLSearchParams(other);
+  for (const name of PLACES) places.has(name) ? found.set(name, places.get(name)) : found.delete(name);
+  return String(found);
+}
+
+// What is chosen among these names.
+export function selected(state, names = Object.keys(READ)) {
+  return Object.fromEntries(names.filter((name) => state[name] !== "" && state[name] !== undefined).map((name) => [name, state[name]]));
+}
+
 // The same for another sentence: choices stay, places do not.
 export function moved(state, asked) {
-  const kept = Object.keys(READ).filter((name) => !PLACES.includes(name) && state[name] !== "" && state[name] !== undefined);
-  const pairs = [...ASKED.map((name) => [name, asked[name] ?? ""]), ...kept.map((name) => [name, state[name]])];
+  const kept = selected(state, Object.keys(READ).filter((name) => !PLACES.includes(name)));
+  const pairs = [...ASKED.map((name) => [name, asked[name] ?? ""]), ...Object.entries(kept)];
   return String(new URLSearchParams(pairs.filter(([, value]) => value !== "")));
 }
 

@@ -14,7 +14,7 @@ export class Refused extends Error {
 }
 
 export async function about() {
-  return (await answered(await reached("/api/about"))).json();
+  return read(await reached("/api/about"), "json");
 }
 
 // The key of a result, when it is there. `told` hears { waiting } or { done, of } meanwhile; `signal` gives it up.
@@ -27,7 +27,7 @@ export async function measured(ask, { told, signal }) {
       await pause(seconds * 1000, signal);
       continue;
     }
-    const { key, ticket } = await (await answered(answer)).json();
+    const { key, ticket } = await read(answer, "json", signal);
     if (ticket) await ended(ticket, told, signal);
     return key;
   }
@@ -36,30 +36,41 @@ export async function measured(ask, { told, signal }) {
 // The results with these keys as one sentence; arrays it had `before` are not sent again.
 export async function received(keys, before, signal) {
   const have = Object.keys(before?.variables ?? {}).join(",");
-  const answer = await answered(await reached(`/api/results/${keys.join(",")}?have=${encodeURIComponent(have)}`, { signal }));
-  const buffer = await answer.arrayBuffer(), length = new DataView(buffer).getUint32(0, true);
+  const answer = await reached(`/api/results/${keys.join(",")}?have=${encodeURIComponent(have)}`, { signal });
+  const buffer = await read(answer, "arrayBuffer", signal), length = new DataView(buffer).getUint32(0, true);
   const payload = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
   return open(payload, { bytes: { buffer, start: 4 + length }, before });
 }
 
 export async function page(wanted) {
-  return (await answered(await reached("/api/page", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) }))).blob();
+  return read(await reached("/api/page", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wanted) }), "blob");
 }
 
 export async function netcdf(keys) {
-  return (await answered(await reached(`/api/netcdf/${keys.join(",")}`))).blob();
+  return read(await reached(`/api/netcdf/${keys.join(",")}`), "blob");
 }
 
-async function reached(address, options = {}) {
+function reached(address, options = {}) {
+  return heard(() => fetch(address, options), options.signal);
+}
+
+// What an answer holds: "json", "blob" or "arrayBuffer".
+async function read(answer, kind, signal) {
+  await answered(answer);
+  return heard(() => answer[kind](), signal);
+}
+
+// A connection may be lost before the answer or in the middle of it; both are TypeErrors.
+async function heard(act, signal) {
   try {
-    return await fetch(address, options);
+    return await act();
   } catch (error) {
-    throw options.signal?.aborted ? error : new Refused(SILENT, 0);
+    throw error instanceof TypeError && !signal?.aborted ? new Refused(SILENT, 0) : error;
   }
 }
 
 async function answered(answer) {
-  if (answer.ok) return answer;
+  if (answer.ok) return;
   const { error } = await answer.json().catch(() => ({ error: `The server answered ${answer.status}.` }));
   throw new Refused(error, answer.status);
 }

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { USUAL, form } from "./form.js";
 import { download } from "./leave.js";
 import { mount } from "./main.js";
-import { moved, text } from "./state.js";
+import { moved, selected, text } from "./state.js";
 
 const FIRST = "Paris is the capital of [MASK].";
 const STAGES = [["attention", "mixing"], ["norms", "effective", "null", "rank"]];
@@ -22,7 +22,8 @@ const brand = root.appendChild(h("div", { class: "brand" }, h("strong", {}, "whe
 const asking = root.appendChild(h("div", {})), apart = root.appendChild(h("p", { class: "apart", role: "status", hidden: "" })), shown = root.appendChild(h("div", {}));
 const slots = { main: empty(), edited: empty(), other: empty() };
 let known, fields, view = null, under = 0; // sentences that are being measured
-let last = null; // the slots, and the address, of the sentence shown before the one under way
+let drawn = ""; // the sentence the pictures are of
+let last = null; // the slots and the state of the sentence shown before the one under way
 
 function empty() {
   return { keys: [], data: null, stop: new AbortController(), ask: "", head: "", failed: false, again: false };
@@ -67,10 +68,10 @@ function clear(name) {
 async function fill(name, ask) {
   const described = JSON.stringify(ask);
   const before = slots[name], same = before.ask && sentenceOf(before.ask) === sentenceOf(described);
-  const drawn = name === "main" && before.data;
-  if (drawn && same) tellApart(false);
+  const there = name === "main" && before.data;
+  if (there && same) tellApart(false);
   if (before.ask === described && !before.failed) return true;
-  if (drawn) last = { slots: { ...slots }, address: text({ ...view.state, ...JSON.parse(before.ask) }, before.data) };
+  if (there) last = { slots: { ...slots }, state: { ...view.state, ...JSON.parse(before.ask) } };
   before.stop.abort();
   const slot = (slots[name] = { ...empty(), ask: described, keys: same ? before.keys : [], head: same ? before.head : "", data: same ? before.data : null, again: before.again });
   if (name === "main" && !same) for (const other of ["edited", "other"]) { slots[other].stop.abort(); slots[other] = empty(); }
@@ -110,6 +111,7 @@ function failed(name, slot, error) {
 // Back to the sentence whose pictures are still there; the form keeps what was refused, to be changed.
 function restore() {
   Object.assign(slots, last.slots);
+  last.address = text({ ...last.state, ...selected(view.state) }, view.state.data); // with what was chosen meanwhile
   history.replaceState(history.state, "", `#${last.address}`);
   view.state.follow(view.state.data);
   view.render();
@@ -199,6 +201,7 @@ function draw() {
   data.beside = Object.fromEntries(["edited", "other"].filter((name) => slots[name].data).map((name) => [name, slots[name].data]));
   if (!view) view = mount(shown, data, { live: actions });
   else view.show(data);
+  drawn = sentenceOf(slots.main.ask);
   tellApart(false);
   last = null;
   document.title = `${data.finding} · whence`;
@@ -207,11 +210,12 @@ function draw() {
 // What the reader does
 
 const actions = {
+  before: () => drawn !== sentenceOf(slots.main.ask),
   get models() { return known.models.map(({ name }) => name); },
   masks: (model) => known.models.find(({ name }) => name === model)?.mask ?? false,
   predicts: (model) => known.models.find(({ name }) => name === model)?.measures.includes("head") ?? false,
-  predict: (token) => beside({ asked: [...(view.state.asked || "").split(",").filter(Boolean), token].join(",") }),
-  edit: (changed) => beside({ edited: changed }),
+  predict: (token) => here({ asked: [...(view.state.asked || "").split(",").filter(Boolean), token].join(",") }),
+  edit: (changed) => here({ edited: changed }),
   other: (model) => beside({ other: model }),
 };
 
@@ -234,7 +238,13 @@ function contribute() {
 function beside(changes) {
   if (!view) return;
   Object.assign(view.state, JSON.parse(slots.main.ask), changes);
-  go(text(view.state, view.state.data));
+  go(view.state.address());
+}
+
+// The same for what is asked about the pictures: they may be of the sentence before.
+function here(changes) {
+  if (actions.before()) fields.note(WAIT);
+  else beside(changes);
 }
 
 // A new place in the history, so that Back brings the last one.
