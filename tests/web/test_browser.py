@@ -363,12 +363,39 @@ def save(page, how, folder):
     return path
 
 
-def table_of(page, view):
-    """The CSV of a view."""
+def table_of(page, view, also=""):
+    """The CSV of a view, or the one of what is drawn beside."""
     with page.expect_download() as waiting:
-        page.click(f"#{view} .leave button:has-text('CSV')")
+        page.click(f"#{view} .leave button:text-is('CSV{also and f', {also}'}')")
     rows = list(csv.reader(io.StringIO(waiting.value.path().read_text(encoding="utf-8"))))
     return rows[0], rows[1:]
+
+
+def test_what_is_drawn_beside_leaves_too(visit, models):
+    page = visit("left", model=TINY, text=MASKED, show="mixing attn_n")
+    _, cells = table_of(page, "left")
+    header, means = table_of(page, "left", also="means")
+    assert header == ["show", "layer", "mean"]
+    found = {(show, int(layer)): float(mean) for show, layer, mean in means}
+    for layer in (1, 2, 3):
+        own = [float(row[4]) for row in cells if row[1] == str(layer)]
+        assert found["mixing attn_n", layer] == pytest.approx(sum(own) / len(own), rel=1e-4)
+    measured = whence.measure(models[TINY], MASKED, ["mixing"])["mixing"]
+    for method, own in measured.groupby("method"):
+        expected = own.squeeze("method").mean("target").values.tolist()
+        assert [found[f"mixing {method}", layer] for layer in (1, 2, 3)] == pytest.approx(expected, rel=1e-4)
+    show(page, "prediction")
+    header, rows = table_of(page, "prediction", also="agreement")
+    expected = whence.head(models[TINY], MASKED, layer="all")
+    stages = expected["stage"].values.tolist()
+    assert header == ["position", "stage", "other_stage", "spearman"]
+    assert [row[1:3] for row in rows] == [[one, other] for one in stages for other in stages]
+    agreement = expected["spearman"].isel(layer=-1).transpose("stage", "other_stage")
+    assert [float(row[3]) for row in rows] == pytest.approx(agreement.values.ravel().tolist(), abs=1e-4)
+    page.click("#prediction button:text-is('Table')")
+    assert page.locator("#prediction .numbers table").count() == 2
+    show(page, "maps")
+    assert page.locator("#maps .leave button:visible").all_inner_texts() == ["SVG", "PNG", "CSV", "Table"]
 
 
 @pytest.mark.slow
@@ -421,6 +448,14 @@ def test_svg_and_png(visit):
         assert text.startswith("<svg") and "cat" in text and "<script" not in text
         assert "<path" in text if view == "flow" else "<rect" in text
     assert picture_of(page, "maps", "PNG").startswith(b"\x89PNG")
+
+
+def test_every_picture_leaves_with_its_heading(visit):
+    page = visit("prediction", model=TINY, text=MASKED)
+    text = picture_of(page, "prediction", "SVG").decode()
+    headings = page.locator("#prediction h3:visible").all_inner_texts()
+    assert len(headings) == 2
+    assert all(f">{heading}</text>" in text for heading in headings)
 
 
 def test_all_heads_as_svg_and_png(visit):

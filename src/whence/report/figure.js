@@ -5,21 +5,23 @@ import { buttons } from "./leave.js";
 
 export function figure(container, { name }) {
   return once(container, () => {
-    const held = { pictures: () => [], table: () => ({ header: [], rows: [] }), palette: {}, title: "", subtitle: "" };
+    const held = { pictures: () => [], table: () => ({ header: [], rows: [] }), also: null, palette: {}, title: "", subtitle: "" };
     const heading = h("h2", {}), below = h("p", { class: "subtitle" });
     const choices = h("div", { class: "choices" }), body = h("div", { class: "pictures" });
     const out = buttons({
       pictures: () => held.pictures(),
       table: () => held.table(),
+      also: () => held.also,
       words: () => ({ name: `whence-${name}`, title: held.title, subtitle: held.subtitle }),
       palette: () => held.palette,
     });
     container.append(heading, below, choices, body, out.row, out.shown);
-    const say = (title, subtitle) => {
-      Object.assign(held, { title, subtitle });
+    // `also`: a second table, { name, table }, for what is drawn beside the first
+    const say = (title, subtitle, also = null) => {
+      Object.assign(held, { title, subtitle, also });
       heading.textContent = title;
       below.textContent = subtitle;
-      out.fold();
+      out.fresh();
     };
     return { held, say, choices, body, leave: out.row };
   });

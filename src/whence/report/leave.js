@@ -1,9 +1,12 @@
 // How a picture leaves the page: SVG, PNG, CSV of exactly what is drawn, and the same numbers as a table.
 
-import { SANS, h, svg } from "./dom.js";
+import { SANS, h, svg, textWidth } from "./dom.js";
 
-// `pictures()` gives drawings, `table()` gives { header, rows }, `words()` gives { title, subtitle, name }.
-export function buttons({ pictures, table, words, palette }) {
+const HEADING = 13;
+
+// `pictures()` gives drawings, `table()` gives { header, rows }, `words()` gives { title, subtitle, name };
+// `also()` gives { name, table } of the numbers that are drawn beside those of the table, or null.
+export function buttons({ pictures, table, also, words, palette }) {
   const shown = h("div", { class: "numbers", hidden: "" });
   const save = (ending, make) => async () => download(`${words().name}.${ending}`, await make());
   const png = async () => new Blob([await bitmap(pictures(), words(), palette())], { type: "image/png" });
@@ -11,14 +14,22 @@ export function buttons({ pictures, table, words, palette }) {
   const unfold = (event) => {
     shown.hidden = !shown.hidden;
     event.target.setAttribute("aria-expanded", String(!shown.hidden));
-    if (!shown.hidden) shown.replaceChildren(numbers(table(), words().title));
+    if (!shown.hidden) shown.replaceChildren(numbers(table(), words().title), ...(also() ? [numbers(also().table(), also().name)] : []));
   };
+  const second = h("button", { type: "button", hidden: "", onclick: () => download(`${words().name}-${also().name}.csv`, csv(also().table())) });
   const row = h("div", { class: "leave" },
     h("button", { type: "button", onclick: save("svg", drawing) }, "SVG"),
     h("button", { type: "button", onclick: save("png", png) }, "PNG"),
     h("button", { type: "button", onclick: save("csv", () => csv(table())) }, "CSV"),
+    second,
     h("button", { type: "button", onclick: unfold, "aria-expanded": "false" }, "Table"));
-  return { row, shown, fold: () => { shown.hidden = true; row.lastChild.setAttribute("aria-expanded", "false"); } };
+  const fresh = () => {
+    shown.hidden = true;
+    row.lastChild.setAttribute("aria-expanded", "false");
+    second.hidden = !also();
+    second.textContent = `CSV, ${also()?.name}`;
+  };
+  return { row, shown, fresh };
 }
 
 export function csv({ header, rows }) {
@@ -41,7 +52,8 @@ function numbers({ header, rows }, title) {
 
 // Drawings side by side under their title, as one.
 function compose(pictures, { title, subtitle }, palette) {
-  const gap = 24, sizes = pictures.map((one) => [Number(one.getAttribute("width")), Number(one.getAttribute("height"))]);
+  const gap = 24, named = (one) => one.getAttribute("data-title") ?? "";
+  const sizes = pictures.map((one) => [Math.max(Number(one.getAttribute("width")), textWidth(named(one), HEADING, SANS) * 1.1), Number(one.getAttribute("height"))]); // bold is wider
   const width = Math.max(sizes.reduce((sum, [wide]) => sum + wide + gap, gap), 480);
   const lines = [...wrapped(title, width / 9.2), null, ...wrapped(subtitle, width / 6.4)];
   const parts = [];
@@ -57,7 +69,7 @@ function compose(pictures, { title, subtitle }, palette) {
     const inner = picture.cloneNode(true);
     inner.setAttribute("x", left);
     inner.setAttribute("y", top);
-    parts.push(inner, svg("text", { x: left, y: top - 4, "font-family": SANS, "font-size": 13, "font-weight": 600, fill: palette.ink }, picture.getAttribute("data-title") ?? ""));
+    parts.push(inner, svg("text", { x: left, y: top - 4, "font-family": SANS, "font-size": HEADING, "font-weight": 600, fill: palette.ink }, named(picture)));
     left += sizes[place][0] + gap;
   }
   const height = top + Math.max(...sizes.map(([, high]) => high)) + gap;

@@ -15,7 +15,8 @@ export function render(container, data, state, palette) {
   select(choices, "show", "Show", options, key, (value) => state.set({ show: value }));
   const values = quantity(data, key), width = data.tokens.length, depth = data.layers.length;
   const by = data.layers.map((_, layer) => mean(values.subarray(layer * width, (layer + 1) * width)));
-  say(finding(data, key, values, by, state), `${meaning(data, key)} Mean over all ${width} tokens.`);
+  const lines = profiles(data, palette), means = () => ({ header: ["show", "layer", "mean"], rows: lines.flatMap((line) => data.layers.map((layer, at) => [line.key, layer, line.by[at]])) });
+  say(finding(data, key, values, by, state), `${meaning(data, key)} Mean over all ${width} tokens.`, { name: "means", table: means });
 
   const end = limit(values);
   const spec = {
@@ -35,7 +36,6 @@ export function render(container, data, state, palette) {
     body.append(main, aside);
     return { main, aside };
   });
-  const lines = profiles(data, palette);
   parts.aside.hidden = lines.length < 2;
   const profile = () => draw({ lines, layers: data.layers, tall: spec.tall, chosen: state.layer, emphasis: key }, palette);
   if (lines.length > 1) parts.aside.replaceChildren(profile()); // first: the grid takes the room that is left

@@ -6,6 +6,7 @@ import * as lens from "./lens.js";
 import { inkOn, number, scale } from "./scale.js";
 
 const TALL = 28, TOP = 22, SIZE = 12.5, PAD = 7, GAP = 5, WIDEST = 130;
+const ABOUT = "Each step’s vector is scored against every token of the vocabulary by inner product; the scores of the last step are the model’s own. Place: where the step puts the token that is predicted in the end. Shade: how high a token stands in the end, among those shown.";
 
 export function render(container, data, state, palette) {
   const { held, say, choices, body, leave } = figure(container, { name: "prediction" });
@@ -15,11 +16,11 @@ export function render(container, data, state, palette) {
   if (!one) return say("Nothing is predicted yet", "Put [MASK] in the place of a word, or ask what the model expects at the chosen token.");
   const options = data.predictions.map(({ position, at, token }) => [String(position), `${at} → ${token}`]);
   select(choices, "asked", "At", options, one.position, (value) => state.set({ token: Number(value), source: Number(value) }));
-  say(one.finding, "Each step’s vector is scored against every token of the vocabulary by inner product; the scores of the last step are the model’s own. Place: where the step puts the token that is predicted in the end. Shade: how high a token stands in the end, among those shown.");
   const { main, below } = once(body, () => ({ main: body.appendChild(h("div", { class: "one" })), below: body.appendChild(h("div", { class: "one" })) }));
   const picture = () => draw(one, Math.max(main.clientWidth, 320), palette);
   main.replaceChildren(picture());
   const more = lens.render(below, data, one.position, state, palette, draw);
+  say(one.finding, ABOUT, more.also);
   held.palette = palette;
   held.pictures = () => [picture(), ...more.pictures()];
   held.table = () => ({
@@ -43,11 +44,11 @@ function offer(choices, data, state) {
   button.onclick = () => state.live.predict(state.token);
 }
 
-function draw({ rows, token }, width, palette) {
+function draw({ rows, token }, width, palette, title = "") {
   const last = rows.at(-1).best, shade = scale(palette, 1, false);
   const names = Math.max(...rows.map((row) => textWidth(row.stage, SIZE)), 40), left = names + 84;
   const height = TOP + rows.length * TALL + 4;
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "font-size": SIZE, "font-family": MONO, "aria-label": `Best tokens after each step of the head; predicted: ${token}` });
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "font-size": SIZE, "font-family": MONO, "data-title": title, "aria-label": `Best tokens after each step of the head; predicted: ${token}` });
   const heading = (x, text, anchor = "start") => picture.append(svg("text", { x, y: 13, "text-anchor": anchor, "font-family": SANS, "font-size": 11, fill: palette.muted }, text));
   heading(0, "step");
   heading(names + 66, "place", "end");
