@@ -121,6 +121,14 @@ def test_truncate(called, tmp_path):
     assert code == 0, err
 
 
+@pytest.mark.parametrize(("most", "said"), [(0.1, True), (20, False)])
+def test_a_large_page_is_said(called, monkeypatch, tmp_path, most, said):
+    monkeypatch.setattr(sys.modules["whence.cli.explain"], "LARGE", most)
+    code, out, err = called("explain", "One two.", "--out", str(tmp_path / "p.html"))
+    assert code == 0 and "p.html" in out
+    assert ("map of 5 times 5 tokens; a shorter text makes a smaller one." in err) == said
+
+
 def test_contribution(called, tmp_path):
     code, out, err = called("explain", "One two.", "--contribution", "--out", str(tmp_path / "p.html"))
     assert code == 0, err

@@ -50,6 +50,9 @@ def embedded(text: str) -> dict:
 
 def unpacked(variable: dict) -> np.ndarray:
     """The array as the page reads it."""
+    if variable["kind"] == "product":
+        left, right = map(unpacked, variable["factors"])
+        return (left @ right).reshape(variable["shape"])
 
     def numbers(data: str, dtype: str) -> np.ndarray:
         planes = np.frombuffer(zlib.decompress(base64.b64decode(data)), np.uint8)
@@ -133,6 +136,48 @@ def test_large_arrays_come_back_to_a_ten_thousandth_of_each_map():
     error = np.abs(unpacked(variable) - values)
     assert np.isnan(error[0, 0, 0, 0])
     assert np.nanmax(error / np.nanmax(np.abs(values), axis=(-2, -1), keepdims=True)) <= 0.51e-4
+
+
+def attended(width: int) -> xarray.Dataset:
+    """Sixty tokens, more than a head of this width tells apart: what is effective is attention times a projection."""
+    ds = sentence(["a"] * 60, heads=12)
+    values = np.linalg.qr(np.random.default_rng(1).normal(size=(2, 12, 60, width)))[0]
+    attention = ds["attention"].values
+    effective = (attention @ values @ values.mT).astype(np.float32)
+    return ds.assign(effective=(PER_HEAD, effective), null=(PER_HEAD, attention - effective))
+
+
+def test_parts_of_attention_are_written_once():
+    ds = attended(width=6)
+    found = payload(ds)["variables"]
+    assert found["effective"]["kind"] == "product" and found["effective"]["factors"][0]["shape"] == [24, 60, 6]
+    assert found["null"]["kind"] == "difference" and found["null"]["of"] == ["attention", "effective"]
+    assert found["null"]["signed"] and found["null"]["dims"] == list(PER_HEAD)
+    read = {name: unpacked(found[name]) for name in ("attention", "effective")}
+    read["null"] = read["attention"] - read["effective"]
+    for name, values in read.items():
+        largest = np.abs(ds[name].values).max(axis=(-2, -1), keepdims=True)
+        assert (np.abs(values - ds[name].values) / largest).max() < 1e-3, name
+    size = {name: len(json.dumps(found[name])) for name in read}
+    assert sum(size.values()) < 1.3 * size["attention"]
+
+
+@pytest.mark.parametrize("why", ["of full rank", "not the sum", "almost nothing", "a part missing"])
+def test_parts_of_attention_that_have_to_be_written(why):
+    ds = attended(width=20 if why == "of full rank" else 6)
+    if why == "not the sum":
+        ds["null"].values[0, 3] += 0.01
+    if why == "almost nothing":  # rounding would be all there is to see
+        ds = ds.assign(effective=ds["attention"], null=ds["null"] * 1e-6)
+    if why == "a part missing":
+        ds = ds.drop_vars("attention")
+    found = payload(ds)["variables"]
+    assert (found["effective"]["kind"] == "int16") == (why in ("of full rank", "almost nothing"))
+    if why == "of full rank":
+        return
+    assert found["null"]["kind"] == "int16"
+    error = np.abs(unpacked(found["null"]) - ds["null"].values)
+    assert (error <= 0.51e-4 * np.abs(ds["null"].values).max(axis=(-2, -1), keepdims=True)).all()
 
 
 def test_axes_are_in_one_order_whatever_the_dataset_has():

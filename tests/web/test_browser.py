@@ -433,6 +433,23 @@ def test_the_saved_page_opens_from_disk_and_behaves_the_same(open_page, server, 
     assert state_of(copy)["token"] == "3" and state_of(copy)["view"] == "whence"
 
 
+def test_a_long_page_draws_what_is_not_written_in_it(open_page, models, tmp_path):
+    """Effective attention is inside as factors, null attention not at all."""
+    dataset = whence.measure(models[TINY], " ".join([CAT] * 12), ["attention", "effective", "null"])
+    path = whence.report(dataset, tmp_path / "page.html")
+    assert '"kind":"product"' in path.read_text() and '"kind":"difference"' in path.read_text()
+    page = open_page(f"{path.as_uri()}#view=maps&layer=2&head=1")
+    page.wait_for_selector("#maps:not([hidden]) h2")
+    _, rows = table_of(page, "maps")
+    for name in ("attention", "effective", "null"):
+        expected = dataset[name].sel(layer=2, head=1).values.ravel()
+        found = [float(row[-1]) for row in rows if row[0] == name]
+        assert found == pytest.approx(expected.tolist(), abs=float(1e-3 * abs(expected).max())), name
+    show(page, "heads")
+    page.select_option("#heads select >> nth=0", "null")
+    assert heading(page)
+
+
 def picture_of(page, view, kind):
     """A view as it leaves the page, as bytes."""
     with page.expect_download() as waiting:

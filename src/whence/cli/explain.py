@@ -1,5 +1,6 @@
 """whence explain: one text, in the terminal and as a page."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from whence.cli.shared import Source, check_file, progress, text_of
 
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
+LARGE = 20  # MB; browsers take seconds to open more
 
 
 def explain(
@@ -55,3 +57,11 @@ def explain(
     console = Console(highlight=False)
     console.print(picture(dataset, console.width, console.color_system is not None))
     console.print(f"\nThe page: {page.resolve()}", soft_wrap=True, markup=False)
+    size = page.stat().st_size / 1e6
+    if size > LARGE:
+        print(_large(size, dataset.sizes["target"]), file=sys.stderr)
+
+
+def _large(size: float, tokens: int) -> str:
+    why = f"every head has a map of {tokens} times {tokens} tokens"
+    return f"whence: the page is {size:.0f} MB because {why}; a shorter text makes a smaller one."

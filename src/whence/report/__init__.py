@@ -14,7 +14,7 @@ from whence.errors import BadInput
 from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, label, legible
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, measure_color
 from whence.plot.predictions import Prediction, predictions
-from whence.report.arrays import DIMS, embedded
+from whence.report.arrays import DIMS, differences, embedded
 from whence.report.bundle import HERE, digest, script, style
 from whence.report.lens import lens
 
@@ -81,10 +81,11 @@ def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None,
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
-    names = drawn(ds)
+    given = differences(ds)
+    names = [name for name in drawn(ds) if name not in given]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # zlib lets go of the interpreter lock
         arrays = dict(zip(names, pool.map(embedded, (ds[name] for name in names)), strict=True))
-    return describe(ds) | {"variables": arrays}
+    return describe(ds) | {"variables": arrays | given}
 
 
 def drawn(ds: xarray.Dataset) -> list[str]:

@@ -1,4 +1,7 @@
-"""How numbers travel to a page: as float32 while they are few, as int16 steps of each map's largest value beyond."""
+"""How numbers travel to a page: as float32 while they are few, as int16 steps of each map's largest value beyond.
+
+Inside a file, large maps of low rank are two thin factors, and a map that two others give is not written at all.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,33 @@ DIMS = ("method", "layer", "head", "target", "source")
 # largest value, which a screen cannot tell apart: 200 tokens x 12 layers x 12 heads shrink from 23 MB to 8 at most.
 EXACT_UP_TO = 2**16
 STEPS = 10_000
+FINE = 2**15 - 1  # steps of a factor: its errors add up over the rank
+THIN = 4  # factors are worth it when the rank is at most this part of the tokens
+DIFFERENCES = {"null": ("attention", "effective")}  # the first less the second
+VISIBLE = 1 / 1000  # of a map's largest value: what a difference may be off by
 MISSING = -(2**15)  # NaN among int16 steps
+Factors = tuple[np.ndarray, np.ndarray]
 ALIGNED = 4  # JavaScript reads numbers only from places that are multiples of their size
 
 
 def embedded(variable: xarray.DataArray) -> dict[str, Any]:
     """One variable for JSON: its bytes grouped by significance (all first, all second ones …), deflated, in base64."""
     described, parts = _parts(variable)
-    return described | {name: _packed(values) for name, values in parts.items()}
+    factors = _all_factors(_maps(variable)) if described["kind"] == "int16" else None
+    if factors is None:
+        return described | {name: _packed(values) for name, values in parts.items()}
+    return described | {"kind": "product", "factors": [_factor(values) for values in factors]}
+
+
+def differences(ds: xarray.Dataset) -> dict[str, dict[str, Any]]:
+    """The large variables that the page gets by taking one from another, closely enough for any screen."""
+    return {
+        name: described | {"kind": "difference", "of": list(given)}
+        for name, given in DIFFERENCES.items()
+        if {name, *given} <= set(ds.data_vars)
+        and (described := _parts(ds[name])[0])["kind"] == "int16"
+        and _given(*(_maps(ds[one]) for one in (name, *given)))
+    }
 
 
 def sent(variable: xarray.DataArray, start: int) -> tuple[dict[str, Any], bytes]:
@@ -40,6 +62,57 @@ def aligned(data: bytes, filling: bytes = b"\0") -> bytes:
     return data + filling * (-len(data) % ALIGNED)
 
 
+def _given(found: np.ndarray, whole: np.ndarray, part: np.ndarray) -> bool:
+    """Whether the steps in which the two are written leave of the third what can be seen."""
+    error = _largest(whole - part - found) + (_largest(whole) + _largest(part)) / STEPS
+    return bool((error <= VISIBLE * _largest(found)).all())
+
+
+def _all_factors(maps: np.ndarray) -> Factors | None:
+    return None if _factors(maps[:1]) is None else _factors(maps)  # the first map nearly always tells, and soon
+
+
+def _factors(maps: np.ndarray) -> Factors | None:
+    """Left and right factors of each map when all are of low rank, as effective attention is: at most a head's width.
+
+    A sketch of every map's columns (Halko et al. 2011) spans them if the rank is low; the rest says whether it is.
+    """
+    widest = maps.shape[-1] // THIN
+    if maps.shape[-2] != maps.shape[-1] or not widest or not np.isfinite(maps).all():
+        return None
+    sketch = np.random.default_rng(0).standard_normal((maps.shape[-1], widest)).astype(np.float32)
+    basis = np.linalg.qr(maps @ sketch)[0]
+    left, sizes, right = np.linalg.svd(basis.mT @ maps, full_matrices=False)
+    rank = max(1, int((sizes > sizes[:, :1] * 1e-6).sum(axis=-1).max()))
+    roots = np.sqrt(sizes[:, :rank])
+    factors = basis @ left[:, :, :rank] * roots[:, None], roots[:, :, None] * right[:, :rank]
+    return factors if _close(maps, factors) else None
+
+
+def _close(maps: np.ndarray, factors: Factors) -> bool:
+    """To within a step, as they will be read."""
+    left, right = (_read(*_steps(values, FINE), values.shape) for values in factors)
+    return bool((_largest(maps - left @ right) <= _largest(maps) / STEPS).all())
+
+
+def _read(steps: np.ndarray, scale: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return (steps * scale[:, None]).reshape(shape)
+
+
+def _largest(maps: np.ndarray) -> np.ndarray:
+    return np.abs(maps).max(axis=(1, 2))
+
+
+def _factor(values: np.ndarray) -> dict[str, Any]:
+    steps, scale = _steps(values, FINE)
+    return {"kind": "int16", "shape": list(values.shape), "data": _packed(steps), "scale": _packed(scale)}
+
+
+def _maps(variable: xarray.DataArray) -> np.ndarray:
+    values = variable.transpose(*(dim for dim in DIMS if dim in variable.dims)).values
+    return values.reshape(-1, *values.shape[-2:]).astype(np.float32, copy=False)
+
+
 def _parts(variable: xarray.DataArray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     dims = [dim for dim in DIMS if dim in variable.dims]
     values = np.ascontiguousarray(variable.transpose(*dims).values, dtype=np.float32)
@@ -50,12 +123,12 @@ def _parts(variable: xarray.DataArray) -> tuple[dict[str, Any], dict[str, np.nda
     return {**described, "kind": "int16"}, {"data": steps, "scale": scale}
 
 
-def _steps(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _steps(values: np.ndarray, count: int = STEPS) -> tuple[np.ndarray, np.ndarray]:
     """Values as whole steps, and the size of a step for each map (the two last axes are one map)."""
     flat = values.reshape(-1, values.shape[-2] * values.shape[-1])
     finite = np.isfinite(flat)
     largest = np.abs(flat).max(axis=1, where=finite, initial=0.0)
-    scale = (np.where(largest > 0, largest, 1.0) / STEPS).astype(np.float32)
+    scale = (np.where(largest > 0, largest, 1.0) / count).astype(np.float32)
     steps = np.rint(np.where(finite, flat, 0.0) / scale[:, None])
     return np.where(finite, steps, MISSING).astype("<i2"), scale
 

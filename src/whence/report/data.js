@@ -8,6 +8,7 @@ export async function open(payload, { bytes = null, before = null } = {}) {
   const names = Object.keys(payload.variables);
   const arrays = await Promise.all(names.map((name) => unpack(payload.variables[name], bytes)));
   const variables = Object.fromEntries(names.map((name, place) => [name, arrays[place]]));
+  for (const one of arrays) if (one.of) one.of = one.of.map((name) => variables[name]);
   const beside = {};
   for (const [name, one] of Object.entries(payload.beside ?? {})) beside[name] = await open(one);
   return { ...payload, variables: { ...before?.variables, ...variables }, beside, cache: before?.cache ?? new Map() };
@@ -38,11 +39,27 @@ export function fresh(data, name, layer, head) {
 
 // Numbers along the last axis but one and the last, for one place of the axes before.
 export function plane(variable, lead) {
+  if (variable.of) return less(...variable.of.map((one) => plane(one, lead)));
+  if (variable.factors) return product(...variable.factors.map((one) => plane(one, lead)), variable.shape.at(-1));
   const size = variable.shape.at(-1) * variable.shape.at(-2);
   const part = variable.values.subarray(lead * size, (lead + 1) * size);
   if (!variable.scale) return part.slice();
   const step = variable.scale[lead], found = new Float32Array(size);
   for (let place = 0; place < size; place++) found[place] = part[place] === MISSING ? NaN : part[place] * step;
+  return found;
+}
+
+function less(whole, part) {
+  return whole.map((value, place) => value - part[place]);
+}
+
+// Of two matrices, the right one with so many columns.
+function product(left, right, columns) {
+  const inner = right.length / columns, found = new Float32Array((left.length / inner) * columns);
+  for (let at = 0; at < left.length; at++) {
+    const weight = left[at], to = Math.floor(at / inner) * columns, from = (at % inner) * columns;
+    for (let column = 0; column < columns; column++) found[to + column] += weight * right[from + column];
+  }
   return found;
 }
 
@@ -120,6 +137,8 @@ function blank(data, values) {
 }
 
 async function unpack(variable, bytes) {
+  if (variable.kind === "difference") return { ...variable };
+  if (variable.kind === "product") return { ...variable, factors: await Promise.all(variable.factors.map((one) => unpack(one))) };
   const Kind = variable.kind === "int16" ? Int16Array : Float32Array;
   const [values, scale] = bytes ? placed(variable, bytes, Kind) : [gather(await inflate(variable.data), Kind), variable.scale ? gather(await inflate(variable.scale), Float32Array) : null];
   return { dims: variable.dims, shape: variable.shape, signed: variable.signed, values, scale };
