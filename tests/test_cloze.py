@@ -120,7 +120,7 @@ def test_a_damaged_part_is_done_again(builtin, found, tmp_path):
 
 def test_another_corpus_or_model_does_not_go_on(builtin, tmp_path):
     cloze(builtin, corpus(), out=tmp_path / "run")
-    with pytest.raises(BadInput, match="another corpus"):
+    with pytest.raises(BadInput, match="another corpus, of 8 sentences, and 7 were given"):
         cloze(builtin, corpus()[1:], out=tmp_path / "run")
     other = whence.load(build("bert", vocab_size=30522), builtin.tokenizer)
     with pytest.raises(BadInput, match="another model"):

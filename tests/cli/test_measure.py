@@ -48,6 +48,44 @@ def test_another_run_is_refused(corpus, tmp_path, capsys):
     assert "its plan neighbours is 1, and 4 was asked for" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "says"),
+    [
+        (["--limit", "2"], ["--limit", "3"], "was begun with the limit 2, and the limit 3 was given"),
+        (["--limit", "3"], ["--limit", "2"], "was begun with the limit 3, and the limit 2 was given"),
+        (["--limit", "1"], [], "was begun with the limit 1, and no limit was given"),
+    ],
+)
+def test_another_limit_is_called_that(corpus, tmp_path, capsys, before, now, says):
+    asked = ["measure", corpus, "--out", str(tmp_path / "run"), "--part-size", "2"]
+    assert run([*asked, *before]) == 0
+    capsys.readouterr()
+    assert run([*asked, *now]) == 2
+    assert says in capsys.readouterr().err
+    assert run([*asked, *before]) == 0
+
+
+def test_a_stopped_run_goes_on_to_a_later_limit(corpus, tmp_path, monkeypatch):
+    from whence.run.work import Worker
+
+    asked = ["measure", corpus, "--part-size", "1", "--out"]
+    whole, done = Worker.measure, []
+
+    def interrupted(self, prepared):
+        if done:
+            raise KeyboardInterrupt
+        done.append(prepared)
+        return whole(self, prepared)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "measure", interrupted)
+        assert run([*asked, str(tmp_path / "run"), "--limit", "2"]) == 130
+    for out in ("run", "undisturbed"):
+        assert run([*asked, str(tmp_path / out), "--limit", "3"]) == 0
+    manifests = [(tmp_path / out / "manifest.json").read_bytes() for out in ("run", "undisturbed")]
+    assert manifests[0] == manifests[1] and whence.open(tmp_path / "run").manifest["corpus"]["limit"] == 3
+
+
 def test_control_c_says_how_to_go_on(corpus, tmp_path, capsys, monkeypatch):
     from whence.run.work import Worker
 

@@ -39,7 +39,7 @@ class Course:
         store = None if self.out is None else at(self.out)
         with nullcontext() if store is None else store.locked():
             if store is not None:
-                _begin(store, {**about, "corpus": _digest(self.sentences), "part_size": self.size})
+                _begin(store, {**about, "corpus": _digest(self.sentences), "part_size": self.size}, len(self.sentences))
             return pa.concat_tables([self._part(store, number, compute) for number in range(self.count)])
 
     @property
@@ -76,17 +76,22 @@ def column(table: pa.Table, name: str, *shape: int) -> np.ndarray:
     return table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, *shape)
 
 
-def _begin(store: Store, wanted: Mapping[str, Any]) -> None:
+def _begin(store: Store, wanted: Mapping[str, Any], sentences: int) -> None:
     found = read_manifest(store)
     if found is None:
-        store.write(MANIFEST, as_json(wanted))
+        store.write(MANIFEST, as_json({**wanted, "sentences": sentences}))
         return
     changed = [name for name in wanted if found.get(name) != wanted[name]]
     if changed:
         raise BadInput(
-            f"{store.root!r} holds answers with another {changed[0].replace('_', ' ')}; name another folder, or ask for"
-            " the same."
+            f"{store.root!r} holds answers with another {changed[0].replace('_', ' ')}"
+            f"{_fewer_or_more(found.get('sentences', sentences), sentences)}; name another folder, or ask for the same."
         )
+
+
+def _fewer_or_more(before: int, now: int) -> str:
+    """A limit is the likeliest reason for another corpus."""
+    return "" if before == now else f", of {before:,} sentences, and {now:,} were given"
 
 
 def _read(store: Store, number: int) -> pa.Table | None:

@@ -10,7 +10,7 @@ import torch
 from whence.engines import engine as engine_named
 from whence.errors import BadInput
 from whence.models.load import Model, loaded
-from whence.run.course import Course, Progress, journal
+from whence.run.course import Course, Progress, journal, limit_of
 from whence.run.plan import Plan, differs, manifest, planned
 from whence.run.work import Worker
 from whence.store import MANIFEST, Store, as_json, at, read_manifest
@@ -53,10 +53,11 @@ def run(
     with store.locked():
         threads = threads or _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
         plan = planned(model, measures, options, threads=threads, **asked)
-        about = _begun(store, model, plan, str(getattr(corpus, "name", type(corpus).__name__)))
+        named = {"name": str(getattr(corpus, "name", type(corpus).__name__)), "limit": limit_of(corpus)}
+        about = _begun(store, model, plan, named)
         with journal(store, engine):
             length = _length(corpus) if total is None else total
-            course = Course(store, plan, corpus, length, progress, about["corpus"].get("parts"))
+            course = Course(store, plan, corpus, length, progress, about["corpus"])
             found = work(Worker(model, plan, store), course.pending(), address=address, workers=workers)
             with closing(found) as records:  # an engine lets go of its workers at once
                 for record in records:
@@ -75,7 +76,7 @@ def _threads_before(store: Store) -> int | None:
     return None if before is None else before["plan"]["threads"]
 
 
-def _begun(store: Store, model: Model, plan: Plan, corpus: str) -> dict[str, Any]:
+def _begun(store: Store, model: Model, plan: Plan, corpus: dict[str, Any]) -> dict[str, Any]:
     """The manifest, written if the folder is new, compared if a run was begun there."""
     wanted, found = manifest(model, plan, corpus), read_manifest(store)
     if found is None:

@@ -32,8 +32,8 @@ class Course:
     corpus: Iterable[object]
     total: int | None
     progress: Progress | None
-    ended: int | None
-    "How many parts there are, if the run was finished once."
+    before: Mapping[str, Any]
+    "What the manifest says of the corpus: its limit, and how many parts there are if the run was finished once."
     parts: int = 0
     done: int = 0
     _digest: Any = field(default_factory=hashlib.sha256)
@@ -47,9 +47,9 @@ class Course:
             self._check_end(part)
             record = read_record(self.store, part.number)
             if record is not None and record["sha256"] != part.sha256:
-                raise BadInput(
+                raise self._other(
                     f"Part {part.number} of {self.store.root!r} was made from other sentences than those at"
-                    f" {part.first:,} of the corpus now; name another folder, or give the corpus as it was."
+                    f" {part.first:,} of the corpus now"
                 )
             if record is not None and is_sound(self.store, record):
                 self.count(record)
@@ -57,11 +57,20 @@ class Course:
                 yield part
 
     def _check_end(self, part: Part) -> None:
-        if self.ended is not None and part.number >= self.ended:
-            raise BadInput(
-                f"{self.store.root!r} was finished after {part.first:,} sentences, and the corpus now has more;"
-                " name another folder, or give the corpus as it was."
+        if part.number >= self.before.get("parts", part.number + 1):
+            raise self._other(
+                f"{self.store.root!r} was finished after {part.first:,} sentences, and the corpus now has more"
             )
+
+    def _other(self, why: str) -> BadInput:
+        """The corpus is not what it was: because of its limit, if that is not what it was."""
+        limit, now = self.before.get("limit"), limit_of(self.corpus)
+        if "limit" in self.before and limit != now:
+            return BadInput(
+                f"{self.store.root!r} was begun with {_limited(limit)}, and {_limited(now)} was given;"
+                " name another folder, or give the same limit."
+            )
+        return BadInput(f"{why}; name another folder, or give the corpus as it was.")
 
     def count(self, record: Mapping[str, Any]) -> None:
         self.done += record["sentences"] + len(record["skipped"])
@@ -71,20 +80,26 @@ class Course:
         """All parts are there: their moments merged, and the manifest with what the corpus was."""
         numbers = part_numbers(self.store)
         if numbers != list(range(self.parts)):
-            raise BadInput(
-                f"{self.store.root!r} has {len(numbers)} parts and the corpus now gives {self.parts};"
-                " name another folder, or give the corpus as it was."
-            )
+            raise self._other(f"{self.store.root!r} has {len(numbers)} parts and the corpus now gives {self.parts}")
         self.store.write(MOMENTS, as_parquet(all_moments(self.store, numbers)))
-        corpus = (
-            about["corpus"] | {"sha256": self._digest.hexdigest(), "parts": self.parts} | _totals(self.store, numbers)
-        )
+        found = {"limit": limit_of(self.corpus), "sha256": self._digest.hexdigest(), "parts": self.parts}
+        corpus = about["corpus"] | found | _totals(self.store, numbers)
         self.store.write(MANIFEST, as_json({**about, "finished": True, "corpus": corpus}))
         self.store.tidy()
 
     def _say(self) -> None:
         if self.progress is not None:
             self.progress(self.done, self.total)
+
+
+def limit_of(corpus: object) -> int | None:
+    """After how many sentences a corpus was told to stop."""
+    limit = getattr(corpus, "limit", None)
+    return limit if isinstance(limit, int) else None
+
+
+def _limited(limit: int | None) -> str:
+    return "no limit" if limit is None else f"the limit {limit}"
 
 
 @contextlib.contextmanager

@@ -89,12 +89,12 @@ def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, A
     )
 
 
-def manifest(model: Model, plan: Plan, corpus: str) -> dict[str, Any]:
+def manifest(model: Model, plan: Plan, corpus: Mapping[str, Any]) -> dict[str, Any]:
     """The provenance of every number of the run. Nothing here depends on the engine or on the time."""
     return {
         "schema": SCHEMA,
         "finished": False,
-        "corpus": {"name": corpus},
+        "corpus": dict(corpus),
         "model": _about(model),
         "plan": _settled(asdict(plan)),
         "seed": int(plan.options.get("seed", 0)),
