@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from whence.choice import numbers
+from whence.choice import numbers, share
 from whence.errors import BadInput
 
 
@@ -16,3 +16,20 @@ def test_one_number(asked):
 def test_what_is_none(asked):
     with pytest.raises(BadInput, match="A layer is a whole number, and"):
         numbers("layer", asked)
+
+
+@pytest.mark.parametrize("asked", [0.05, np.float32(0.05), 1e-30, "0.5"])
+def test_a_share(asked):
+    assert share("level", asked) == pytest.approx(float(asked))
+
+
+@pytest.mark.parametrize("asked", [0, 1, 95, -0.05, np.nan, np.inf, "much", None, [0.5, 0.5]])
+def test_what_is_no_share(asked):
+    with pytest.raises(BadInput, match="The level is a number between 0 and 1, and"):
+        share("level", asked)
+
+
+def test_zero_where_it_means_something():
+    assert share("tolerance", 0, zero=True) == 0
+    with pytest.raises(BadInput, match=r"from 0 to less than 1, and -0\.1 was given"):
+        share("tolerance", -0.1, zero=True)

@@ -1,5 +1,6 @@
-"""Numbers that were asked for: layers, positions, targets, sources."""
+"""Numbers that were asked for: layers, positions, targets, sources, and shares."""
 
+import math
 import operator
 from collections.abc import Iterable
 from typing import Any
@@ -16,3 +17,15 @@ def numbers(what: str, asked: object) -> list[int]:
         return [operator.index(number) for number in several]
     except TypeError:
         raise BadInput(f"A {what} is a whole number, and {asked!r} was given.") from None
+
+
+def share(what: str, asked: Any, zero: bool = False) -> float:
+    """A number between 0 and 1, zero itself only where it means something."""
+    try:
+        found = float(asked)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not (0 <= found < 1 if zero else 0 < found < 1):
+        least = "from 0 to less than 1" if zero else "between 0 and 1"
+        raise BadInput(f"The {what} is a number {least}, and {asked!r} was given.")
+    return found

@@ -12,7 +12,7 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence.choice import numbers
+from whence.choice import numbers, share
 from whence.errors import BadInput
 from whence.measures.flow import NEIGHBOURS
 from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
@@ -25,6 +25,7 @@ from whence.models.trace import Block
 from whence.text import Sentence, sentence
 
 LARGE = 1_000_000_000
+SHARES = {"tolerance": True, "block_error": False}  # options between 0 and 1, and whether 0 is one: only exact zeros
 log = logging.getLogger("whence")
 
 
@@ -47,7 +48,7 @@ def measure(
     """
     wanted = chosen(measures, loaded(model).gives, model.anatomy.family)
     names = list(dict.fromkeys(owners()[variable] for variable in wanted))
-    settled = options_of(names, options)
+    settled = settled_options(names, options)
     kept = layers_of(layers, model.anatomy.layers)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
@@ -56,6 +57,15 @@ def measure(
         arrays = _arrays(model, wanted, encoded, settled, kept, progress)
     dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
     return dataset.assign_attrs(provenance(model, names, settled) | _texts(given))
+
+
+def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of these measures, with their defaults, or one sentence on what makes no sense."""
+    found = options_of(names, given)
+    for name, zero in SHARES.items():
+        if found.get(name) is not None:
+            share(name, found[name], zero)
+    return found
 
 
 def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:

@@ -120,6 +120,7 @@ def test_missing_labels_are_left_out():
         ({"value": "nothing"}, "no column 'nothing'; it has: document, coreferent"),
         ({"group": "layer"}, "needs two groups, and 'layer' is always 1"),
         ({"pairs": [(True, "maybe")]}, "'coreferent' is never 'maybe'; it is one of False, True"),
+        ({"level": 95.0}, "The level is a number between 0 and 1, and 95.0"),
         ({"correction": "magic"}, "holm, fdr, bonferroni"),
     ],
 )

@@ -98,6 +98,21 @@ def test_every_two_columns_and_constants():
         correlations(table, ["x"])
 
 
+@pytest.mark.parametrize(
+    "estimate",
+    [
+        lambda level: means(clustered(), "x", level=level),
+        lambda level: means(clustered(), "x", cluster="document", level=level),
+        lambda level: correlations(clustered(), ["x", "y"], level=level),
+        lambda level: regressions(clustered(), "x", ["y"], level=level),
+    ],
+)
+@pytest.mark.parametrize("level", [95.0, 0.0, float("nan")])
+def test_a_level_is_a_share(estimate, level):
+    with pytest.raises(BadInput, match="The level is a number between 0 and 1, and"):
+        estimate(level)
+
+
 # regressions
 
 

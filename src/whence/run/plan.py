@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from whence.errors import BadInput, Unsupported
-from whence.measure import layers_of
+from whence.measure import layers_of, settled_options
 from whence.measures.registry import (
     BY_HEAD,
     BY_LAYER,
@@ -15,7 +15,6 @@ from whence.measures.registry import (
     METHODS,
     RATIO,
     chosen,
-    options_of,
     owners,
     variables,
 )
@@ -82,7 +81,7 @@ def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, A
             for name, variable in wanted.items()
             if variable.dims in KEPT and (asked["maps"] or not name.endswith("_error"))
         ),
-        options=options_of(names, options),
+        options=settled_options(names, options),
         layers=tuple(layers_of(asked["layers"], model.anatomy.layers)),
         by=tuple(asked["by"]),
         **{name: asked[name] for name in ("maps", "neighbours", "too_long", "part_size", "batch_tokens", "threads")},

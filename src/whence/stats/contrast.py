@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 
+from whence.choice import share
 from whence.errors import BadInput
 from whence.stats.cells import cells, names
 from whence.stats.correct import corrected
@@ -39,6 +40,7 @@ def contrasts(
                      documents' own differences (only documents with both groups count), and `low`, `high` come from
                      documents drawn again instead of Welch's interval
     """
+    share("level", level)
     how = _How(cluster, level, permutations, resamples, seed)
     known = set(table[group].unique()) if group in table else set()
     if wrong := [side for pair in pairs or () for side in pair if known and side not in known]:

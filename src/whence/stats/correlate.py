@@ -8,6 +8,7 @@ import numpy as np
 import pandas
 from jaxtyping import Float, Int
 
+from whence.choice import share
 from whence.errors import BadInput
 from whence.stats.cells import cells
 from whence.stats.correct import corrected
@@ -36,6 +37,7 @@ def correlations(
         raise BadInput(f"A correlation is one of {', '.join(METHODS)}, and {method!r} was given.")
     if len(values) < 2:
         raise BadInput("A correlation needs two columns.")
+    share("level", level)
     rows = []
     for first, second in combinations(values, 2):
         for key, cell in cells(table, by, (first, second, cluster)):

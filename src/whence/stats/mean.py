@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas
 
+from whence.choice import share
 from whence.stats.cells import cells, names
 from whence.stats.resample import codes, interval, mean_draws
 
@@ -23,6 +24,7 @@ def means(
 
     The interval comes from documents drawn again (`cluster`), or from Student's t, which takes rows to be independent.
     """
+    share("level", level)
     rows = []
     for name in names(value):
         for key, cell in cells(table, by, (name, cluster)):

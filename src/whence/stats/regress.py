@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas
 
+from whence.choice import share
 from whence.errors import BadInput
 from whence.stats.cells import cells, names
 from whence.stats.correct import corrected
@@ -31,6 +32,7 @@ def regressions(
     """
     import statsmodels.api as models
 
+    share("level", level)
     rows: list[dict[str, Any]] = []
     for name in names(value):
         for key, cell in cells(table, by, (name, *terms, cluster)):
