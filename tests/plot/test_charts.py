@@ -3,6 +3,7 @@
 import pytest
 
 import whence
+from whence.errors import BadInput
 from whence.plot.charts import maps, mixing_grid, mixing_lines
 
 TEXT = "The keys to the cabinet [MASK] on the table, the table."
@@ -42,3 +43,23 @@ def test_maps_have_a_cell_per_pair(dataset, names, tmp_path):
 def test_lengths_are_not_shown_as_per_cent(dataset):
     spec = maps(dataset, ["attn_n"], layer=1).to_dict()
     assert spec["hconcat"][0]["encoding"]["color"]["legend"]["format"] == ".2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"layer": 7}, "There is no layer 7 in the Dataset; there are: 2, 3."),
+        ({"layer": 1}, "There is no layer 1 in the Dataset; there are: 2, 3."),
+        ({"head": 12}, r"There is no head 12 in the Dataset; there are: 0, 1, .*, 11\."),
+        ({"names": ["attention", "null"]}, r"There is no map 'null' in the Dataset; there are: attention, effective"),
+        ({"names": ["mixing"]}, "There is no map 'mixing' in the Dataset"),
+    ],
+)
+def test_what_is_not_there_is_named(dataset, asked, says):
+    with pytest.raises(BadInput, match=says):
+        maps(dataset.sel(layer=[2, 3]), **({"names": ["attention"], "layer": 2} | asked))
+
+
+def test_a_method_that_is_not_there(dataset):
+    with pytest.raises(BadInput, match="There is no method 'magic' in the Dataset; there are: attn_w"):
+        mixing_grid(dataset, "magic")

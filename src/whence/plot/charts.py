@@ -1,10 +1,13 @@
 """Charts of one sentence's Dataset, as Altair objects: save them as SVG, PNG, PDF or HTML."""
 
+from collections.abc import Iterable
+
 import altair
 import numpy as np
 import pandas
 import xarray
 
+from whence.errors import BadInput
 from whence.plot import label, legible, mixing_finding, mixing_method, percent
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, measure_color
 
@@ -15,7 +18,7 @@ COMPACT = 60
 def mixing_grid(ds: xarray.Dataset, method: str | None = None) -> altair.Chart:
     """Layers x tokens, coloured by the share that came from other tokens; the last layer on top."""
     method = method or mixing_method(ds)
-    values = ds["mixing"].sel({"method": method})
+    values = _at(ds["mixing"], "method", method)
     rows = _long(values.values, ("layer", "target"), ds)
     chart = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
     subtitle = f"{label(method).title}; {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}"
@@ -46,7 +49,7 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
 
     Maps of one unit share their limits, so that a colour means the same amount in each.
     """
-    found = {name: _map(ds[name].sel(layer=layer), head) for name in names}
+    found = {name: _map(_at(_named(ds, name), "layer", layer), head) for name in names}
     kinds = {name: "length" if ds[name].attrs.get("units") == "length" else "share" for name in names}
     charts = []
     for name, values in found.items():
@@ -75,7 +78,26 @@ def _line_ends(mean: xarray.DataArray) -> pandas.DataFrame:
 def _map(values: xarray.DataArray, head: int | None) -> xarray.DataArray:
     if "head" not in values.dims:
         return values
-    return values.mean("head") if head is None else values.sel(head=head)
+    return values.mean("head") if head is None else _at(values, "head", head)
+
+
+def _named(ds: xarray.Dataset, name: str) -> xarray.DataArray:
+    there = [str(one) for one in ds.data_vars if {"layer", "target", "source"} <= set(ds[one].dims)]
+    if name not in there:
+        raise _missing("map", name, there)
+    return ds[name]
+
+
+def _at(values: xarray.DataArray, axis: str, asked: object) -> xarray.DataArray:
+    """The place that was asked for of an axis."""
+    there = values[axis].values.tolist()
+    if asked not in there:
+        raise _missing(axis, asked, there)
+    return values.sel({axis: asked})
+
+
+def _missing(what: str, asked: object, there: Iterable[object]) -> BadInput:
+    return BadInput(f"There is no {what} {asked!r} in the Dataset; there are: {', '.join(map(str, there)) or 'none'}.")
 
 
 def _long(values: np.ndarray, axes: tuple[str, str], ds: xarray.Dataset) -> pandas.DataFrame:
