@@ -57,13 +57,102 @@ CONFIGS: dict[str, tuple[str, dict]] = {
     "granite": ("granite", GROUPED | {"residual_multiplier": 0.3, "logits_scaling": 4.0, "embedding_multiplier": 2.0}),
     "starcoder2": ("starcoder2", GROUPED | WINDOW),
 }
+# families outside transformers' attention interface
+DISENTANGLED = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}
+NARROW = {"vocab_size": 97, "n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 64}
+BUCKETS = {"position_buckets": 8, "norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0}
+OUTSIDE = {
+    "deberta": ("deberta", SMALL | DISENTANGLED | {"pad_token_id": 0}),
+    "deberta-v2": ("deberta-v2", SMALL | DISENTANGLED | BUCKETS | {"pad_token_id": 0}),
+    "mpnet": ("mpnet", SMALL | PAD),
+    "megatron-bert": ("megatron-bert", SMALL),
+    "rembert": ("rembert", SMALL | {"input_embedding_size": 24, "output_embedding_size": 24}),
+    "gpt_neo": (
+        "gpt_neo",
+        {
+            "vocab_size": 97,
+            "hidden_size": 64,
+            "num_layers": 4,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 2]],
+            "window_size": 3,
+            "max_position_embeddings": 64,
+        },
+    ),
+    "gptj": ("gptj", NARROW | {"rotary_dim": 8}),
+    "codegen": ("codegen", NARROW | {"rotary_dim": 8, "n_ctx": 64}),
+    "openai-gpt": ("openai-gpt", NARROW),
+    "mpt": ("mpt", {"vocab_size": 97, "d_model": 64, "n_layers": 3, "n_heads": 4, "max_seq_len": 64}),
+    "falcon": ("falcon", SMALL | {"new_decoder_architecture": True, "num_kv_heads": 2, "alibi": False}),
+    "falcon-7b": ("falcon", SMALL | {"multi_query": True, "parallel_attn": True, "alibi": False}),
+    "bloom": ("bloom", {"vocab_size": 97, "hidden_size": 64, "n_layer": 3, "n_head": 4}),
+}
+CONFIGS |= OUTSIDE
+NOT_DERIVED = {"bloom"}  # its activation is a function of its own without a forward derivative
 # families outside the promise whose anatomy is one of those above
 EXTRA = ("cwm", "ernie4_5", "eurobert", "exaone4", "glm", "helium", "hunyuan_v1_dense", "ministral", "olmo3")
-EXTRA += ("seed_oss", "vaultgemma")
+EXTRA += ("seed_oss", "vaultgemma", "arcee", "jais2", "nemotron", "nanochat", "glm4")
 CONFIGS |= {name: (name, GROUPED | {"head_dim": 16, "pad_token_id": 0}) for name in EXTRA}
 CONFIGS |= {"ernie": ("ernie", SMALL), "data2vec-text": ("data2vec-text", SMALL | PAD)}
+CONFIGS |= {
+    "layoutlm": ("layoutlm", SMALL),
+    "xlm-roberta-xl": ("xlm-roberta-xl", SMALL | PAD),
+    "nomic_bert": ("nomic_bert", SMALL),
+    "modernbert-decoder": (
+        "modernbert-decoder",
+        SMALL | PAD | {"local_attention": 6, "global_attn_every_n_layers": 2},
+    ),
+    "gpt_bigcode": ("gpt_bigcode", NARROW),
+    "biogpt": ("biogpt", SMALL | PAD),
+    "persimmon": ("persimmon", SMALL | {"pad_token_id": 0}),
+}
+# mixtures of experts, whose feed-forward is not taken apart
+MOE = GROUPED | {"num_experts_per_tok": 2, "moe_intermediate_size": 48, "head_dim": 16, "pad_token_id": 0}
+LATENT = SMALL | {
+    "num_key_value_heads": 4,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 12,
+}
+LATENT |= {"qk_nope_head_dim": 8, "first_k_dense_replace": 1, "n_routed_experts": 4, "n_shared_experts": 1}
+LATENT |= {"num_experts_per_tok": 2, "moe_intermediate_size": 48, "pad_token_id": 0}
+EXPERTS = {
+    "mixtral": ("mixtral", MOE | {"num_local_experts": 4}),
+    "qwen2_moe": ("qwen2_moe", MOE | {"num_experts": 4, "shared_expert_intermediate_size": 32}),
+    "qwen3_moe": ("qwen3_moe", MOE | {"num_experts": 4}),
+    "olmoe": ("olmoe", MOE | {"num_experts": 4}),
+    "phimoe": ("phimoe", MOE | {"num_local_experts": 4}),
+    "granitemoe": ("granitemoe", MOE | {"num_local_experts": 4, "residual_multiplier": 0.3, "logits_scaling": 4.0}),
+    "deepseek_v2": ("deepseek_v2", LATENT | {"topk_method": "greedy"}),
+    "deepseek_v3": ("deepseek_v3", LATENT | {"n_group": 2, "topk_group": 1}),
+    "glm4_moe": (
+        "glm4_moe",
+        MOE | {"n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1},
+    ),
+    "ernie4_5_moe": (
+        "ernie4_5_moe",
+        MOE | {"moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1, "moe_layer_start_index": 1},
+    ),
+    "hunyuan_v1_moe": ("hunyuan_v1_moe", MOE | {"num_experts": 4, "moe_topk": 2}),
+    "llama4_text": (
+        "llama4_text",
+        MOE
+        | {
+            "num_local_experts": 4,
+            "intermediate_size_mlp": 80,
+            "moe_layers": [1, 2],
+            "attn_temperature_tuning": False,
+        },
+    ),
+    "gpt_oss": ("gpt_oss", MOE | WINDOW | {"num_local_experts": 4}),
+}
+EVERY = CONFIGS | EXPERTS
+SWITCHED = [name for name in EXPERTS if name != "llama4_text"]  # whose experts can be computed in several ways
+NO_VALUE_MAP = {"deepseek_v2", "deepseek_v3"}  # a norm stands between what the attention reads and its values
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
-MASKED |= {"ernie", "data2vec-text", "eurobert"}
+MASKED |= {"ernie", "data2vec-text", "eurobert", "deberta", "deberta-v2", "mpnet", "megatron-bert", "rembert"}
+MASKED |= {"layoutlm", "xlm-roberta-xl", "nomic_bert"}
 
 
 def batch(lengths: list[int], side: str = "right", seed: int = 0, vocabulary: int = 90) -> Batch:
@@ -80,8 +169,9 @@ def batch(lengths: list[int], side: str = "right", seed: int = 0, vocabulary: in
 
 def build(name: str, seed: int = 0, **more) -> PreTrainedModel:
     """The named tiny model in eval mode; biases and norm weights are random too, or their place would go untested."""
-    kind, settings = CONFIGS[name]
+    kind, settings = EVERY[name]
     torch.manual_seed(seed)
+    more = ({"experts_implementation": "eager"} | more) if name in EXPERTS else more  # the others have no float64
     config = AutoConfig.for_model(kind, **(settings | more))
     if kind == "xlnet":
         model = XLNetLMHeadModel(config)

@@ -64,7 +64,7 @@ def rows_of(block: Block, mask: Tensor):
     for sequence, target in mask.nonzero().tolist():
         seen = mask[sequence].clone()
         if block.allowed is not None:
-            seen &= block.allowed[sequence, 0, target]
+            seen &= block.allowed.expand(-1, -1, len(seen), -1)[sequence, 0, target]
         weights = block.attention[sequence, :, target, seen].double()
         yield (sequence, target), seen, weights, outputs[sequence][:, seen]
 

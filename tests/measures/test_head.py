@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.families import CONFIGS, batch, build
+from tests.families import EVERY, batch, build
 from whence.errors import Unsupported
 from whence.measures.head import activation_name, scores, stages_of, states_at, top
 from whence.models.capture import arguments_of, run
@@ -54,7 +54,7 @@ COHERE = {"cohere": {"logit_scale": 0.25}, "cohere2": {"logit_scale": 0.25, "sli
 def cohere(monkeypatch):
     """Outside the shared table of tiny models."""
     for name, more in COHERE.items():
-        monkeypatch.setitem(CONFIGS, name, (name, CONFIGS["llama"][1] | {"pad_token_id": 0} | more))
+        monkeypatch.setitem(EVERY, name, (name, EVERY["llama"][1] | {"pad_token_id": 0} | more))
 
 
 def everywhere(model, lengths=(9, 6)):
@@ -64,7 +64,7 @@ def everywhere(model, lengths=(9, 6)):
     return anatomy, tokens, rows, places
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_last_stage_is_the_logits(name):
     model = build(name)
     anatomy, tokens, rows, places = everywhere(model)

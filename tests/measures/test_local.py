@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.families import CONFIGS, batch, build
+from tests.families import CONFIGS, EXPERTS, OUTSIDE, batch, build
 from whence.measures import direct, local
 from whence.measures.jacobian import jacobian_local
 from whence.measures.local import local_frobenius
@@ -22,13 +22,21 @@ def from_tangents(step):
     return step.push(basis).view(tokens, width, tokens, width).square().sum(dim=(1, 3)).sqrt().T
 
 
-@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "xlnet"])
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name not in {"xlnet", *OUTSIDE}])
 def test_every_family_has_the_fast_ways(name):
     with linearised(locate(build(name)), batch([4])) as chain:
         step = chain.steps[-1]
         found = local_frobenius(step, 50, PLENTY)
         torch.testing.assert_close(found, from_tangents(step), rtol=1e-5, atol=1e-7)
         assert direct.direct(step) is not None
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_experts_are_multiplied_out_without_their_parts(name):
+    with linearised(locate(build(name)), batch([4])) as chain:
+        step = chain.steps[-1]
+        torch.testing.assert_close(local_frobenius(step, 50, PLENTY), from_tangents(step), rtol=1e-5, atol=1e-7)
+        assert direct.direct(step) is None
 
 
 def test_builtin(builtin):

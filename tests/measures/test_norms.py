@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.families import CONFIGS, batch, build
+from tests.families import EVERY, batch, build
 from tests.measures.blocks import drawn
 from tests.measures.reference import apart, attention_vectors, captured, ratios
 from whence.measures import grams
@@ -22,7 +22,7 @@ LIMITS = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_maps_and_mixing_are_those_of_the_vectors(name, dtype):
     (_, block, *_), rows = captured(name, dtype)
     found = maps_and_mixing(block, rows.mask)
@@ -33,7 +33,7 @@ def test_maps_and_mixing_are_those_of_the_vectors(name, dtype):
             assert apart(ratio, ratios(vectors)) < LIMITS[dtype]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_vectors_and_biases_sum_to_the_real_state(name):
     (block, *_), rows = captured(name, torch.float32)
     summed = attention_vectors(block, rows.mask, "attn_n").sum(dim=2)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.families import CONFIGS, batch, build
+from tests.families import EVERY, batch, build
 from tests.measures.reference import captured
 from whence.measures.perturbation import value_zeroing, zeroed
 from whence.measures.rollout import shares
@@ -11,7 +11,7 @@ from whence.models.capture import walk
 from whence.models.locate import locate
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_every_family_against_the_model_run_without_the_value(name):
     anatomy, rows = locate(build(name).double()), batch([5, 3])
     found = value_zeroing(anatomy, rows)

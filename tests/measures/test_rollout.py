@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from tests.families import CONFIGS
+from tests.families import EVERY
 from tests.measures.blocks import drawn
 from tests.measures.reference import apart, attention_vectors, captured, double
 from whence.measures.norms import maps
@@ -31,7 +31,7 @@ def test_a_row_of_zeros_stays_one():
 
 
 @pytest.mark.parametrize("dtype,limit", [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", EVERY)
 def test_alti_is_its_formula(name, dtype, limit):
     (_, block, *_), rows = captured(name, dtype)
     assert apart(alti(block, rows.mask, budget=500), _alti(block, rows.mask)) < limit

@@ -8,7 +8,7 @@ import pytest
 import torch
 from einops import einsum
 
-from tests.families import CONFIGS, batch, build
+from tests.families import EVERY, batch, build
 from whence.models.capture import trace, walk
 from whence.models.locate import locate
 
@@ -20,7 +20,7 @@ def assert_close(found, expected, limit=1e-5):
     assert error <= limit, f"{error:.2g} apart, {limit:.0e} allowed"
 
 
-@pytest.fixture(params=CONFIGS)
+@pytest.fixture(params=EVERY)
 def anatomy(request):
     return locate(build(request.param))
 
@@ -99,13 +99,14 @@ def fingerprint(model):
         (name, len(part._forward_hooks), len(part._forward_pre_hooks), len(part._backward_hooks))
         for name, part in model.named_modules()
     ]
-    implementations = [part.config._attn_implementation for part in model.modules() if hasattr(part, "config")]
+    configs = [part.config for part in model.modules() if hasattr(part, "config")]
+    implementations = [(config._attn_implementation, config._experts_implementation) for config in configs]
     weights = sum(parameter.double().abs().sum().item() for parameter in model.parameters())
     gradients = [parameter.requires_grad for parameter in model.parameters()]
     return [part.training for part in model.modules()], hooks, implementations, model.dtype, weights, gradients
 
 
-@pytest.mark.parametrize("name", ["bert", "llama", "xlnet"])
+@pytest.mark.parametrize("name", ["bert", "llama", "xlnet", "deberta-v2"])
 def test_threads_share_a_model(name):
     """While one pass is watched a second waits, an ordinary one goes by unheard, and the model comes back as it was."""
     model = build(name).train()

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.models.bert import modeling_bert
 
-from tests.families import CONFIGS, GROUPED, SMALL, build, scatter
+from tests.families import CONFIGS, EXPERTS, GROUPED, SMALL, SWITCHED, build, scatter
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.capture import SEAM, trace
 from whence.models.families import Around
 from whence.models.locate import locate, probe
 from whence.models.verify import capabilities, verify
 
-EVERYTHING = {"attention", "rows", "values", "norms", "head", "left padding"}
+EVERYTHING = {"attention", "rows", "values", "norms", "neurons", "head", "left padding"}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -25,21 +25,39 @@ def test_every_family_passes_every_check(name):
     assert all(check.error <= check.limit for check in checks)
 
 
+@pytest.mark.parametrize(
+    ("name", "experts"), [(name, "eager") for name in EXPERTS] + [(name, "grouped_mm") for name in SWITCHED]
+)
+def test_experts_give_all_but_their_neurons(name, experts):
+    lacks = {"neurons", "rows"} if name == "gpt_oss" else {"neurons"}
+    assert capabilities(verify(locate(build(name, experts_implementation=experts)))) == EVERYTHING - lacks
+
+
+def test_an_activation_with_weights_of_its_own():
+    config = AutoConfig.for_model("apertus", **GROUPED, pad_token_id=0)
+    assert capabilities(verify(locate(scatter(AutoModelForCausalLM.from_config(config)).eval()))) == EVERYTHING
+
+
+def test_a_known_lack_is_no_failure():
+    """RoFormer counts its positions from the first token, padding or not."""
+    model = scatter(AutoModelForMaskedLM.from_config(AutoConfig.for_model("roformer", **SMALL))).eval()
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"left padding"}
+
+
 def test_a_model_without_a_head_gives_all_but_the_head():
     model = scatter(AutoModel.from_config(AutoConfig.for_model("bert", **SMALL))).eval()
     assert capabilities(verify(locate(model))) == EVERYTHING - {"head"}
 
 
 def test_a_family_outside_the_table_gives_what_passed():
-    model = scatter(AutoModelForCausalLM.from_config(AutoConfig.for_model("arcee", **GROUPED, pad_token_id=0))).eval()
+    config = AutoConfig.for_model("xlm", vocab_size=97, emb_dim=64, n_layers=3, n_heads=4, max_position_embeddings=64)
+    model = scatter(AutoModel.from_config(config)).eval()
     assert capabilities(verify(locate(model))) == {"attention", "rows", "values", "left padding"}
 
 
 def test_attention_sinks_are_seen():
     """gpt-oss lets a part of the attention go nowhere: its rows sum to less than one."""
-    settings = GROUPED | {"head_dim": 16, "num_local_experts": 4, "pad_token_id": 0}
-    model = scatter(AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt_oss", **settings))).eval()
-    checks = {check.name: check for check in verify(locate(model))}
+    checks = {check.name: check for check in verify(locate(build("gpt_oss")))}
     assert checks["attention rows sum to one"].error > 0.01
     assert "rows" not in capabilities(tuple(checks.values()))
 
@@ -52,11 +70,11 @@ def test_attention_without_weights_is_refused(monkeypatch):
         locate(build("bert"))
 
 
-@pytest.mark.parametrize("kind", ["bloom", "mpt", "mamba"])
-def test_an_ignored_attention_implementation_is_refused_by_name(kind):
-    config = AutoConfig.for_model(kind, vocab_size=97, hidden_size=64, d_model=64, n_layers=2, n_layer=2, n_heads=4)
+@pytest.mark.parametrize("kind", ["mamba", "fnet"])
+def test_a_model_without_attention_is_refused_by_name(kind):
+    config = AutoConfig.for_model(kind, vocab_size=97, hidden_size=64, num_hidden_layers=2)
     with pytest.raises(Unsupported, match=f"family '{kind}'"):
-        locate(AutoModelForCausalLM.from_config(config).eval())
+        locate(AutoModel.from_config(config).eval())
 
 
 def test_a_layer_that_ignores_the_setting_is_seen():

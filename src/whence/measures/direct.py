@@ -16,7 +16,7 @@ from torch.func import jvp
 from whence.measures.reading import Reading, alike, may_read_alike
 from whence.measures.scores import heads_tangent, scores_spread
 from whence.measures.vectors import single
-from whence.models.parts import FeedForward, Norm, Parts, Projection
+from whence.models.parts import FeedForward, Norm, Opaque, Parts, Projection
 from whence.models.tangent import Attended, Step
 
 
@@ -143,7 +143,7 @@ class Direct:
 
 def direct(step: Step) -> Direct | None:
     """The block's derivative from its parts; None where they are not known or do not give the block's own."""
-    if step.attended is None or step.parts is None:
+    if step.attended is None or step.parts is None or isinstance(step.parts.feed_forward, Opaque):
         return None
     parts, states = single(step.parts), step.states
     norms, feed_norms, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
@@ -160,7 +160,7 @@ def direct(step: Step) -> Direct | None:
         inside=_tilt(norms.inside, projected),
         after=_tilt(norms.after, joined),
         feed_before=None if feed_norms.before is None else Tilt.of(feed_norms.before, read),
-        feed=Slopes.of(parts.feed_forward, _normed(feed_norms.before, read)),
+        feed=Slopes.of(parts.neurons, _normed(feed_norms.before, read)),
         feed_inside=_tilt(feed_norms.inside, fed),
         feed_after=_tilt(feed_norms.after, middle + _normed(feed_norms.inside, fed) * scale),
     )

@@ -84,7 +84,7 @@ class Response:
 
     def fed(self, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b t m"]:
         """What the feed-forward makes of this share of what it reads, as it joins the residual."""
-        forward, norms = self.parts.feed_forward, self.parts.feed_forward_norms
+        forward, norms = self.parts.neurons, self.parts.feed_forward_norms
         read = _linear(norms.before, vectors) * self.read_scale
         hidden = read @ forward.activated.weight * self.slope
         if forward.linear is not None and self.linear_slope is not None:
@@ -103,7 +103,7 @@ def response(block: Block) -> Response:
     read = state if norms.before is None else norms.before(state)
     branch = parts.feed_forward(read)
     inside = branch if norms.inside is None else norms.inside(branch)
-    slope, linear_slope = slopes(parts.feed_forward, read)
+    slope, linear_slope = slopes(parts.neurons, read)
     return Response(
         parts,
         read_scale=_scale(norms.before, state),
@@ -178,7 +178,7 @@ class _Ways:
 
 
 def _ways(parts: Parts, rotation: Float[Tensor, "m k"] | None) -> _Ways:
-    forward, norms = parts.feed_forward, parts.feed_forward_norms
+    forward, norms = parts.neurons, parts.feed_forward_norms
     weight = arrival_weight(parts)
     read, past = _linear(norms.before, weight), _linear(norms.after, weight)
     down = _linear(norms.after, _linear(norms.inside, forward.down.weight))

@@ -11,7 +11,10 @@ from whence.measures.rollout import shares
 from whence.measures.vectors import BUDGET, anatomy_of, by_sequence, pairs, projected_of, single
 from whence.models.anatomy import Anatomy
 from whence.models.capture import walk
+from whence.models.parts import FeedForward
 from whence.models.trace import Batch, Block
+
+EXPERTS = 8  # how many times as wide as the stream a mixture of experts is taken to be for one token
 
 
 def value_zeroing(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "layer b t s"]:
@@ -33,7 +36,8 @@ def zeroed(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Flo
 def _changes(block: Block, budget: int) -> Float[Tensor, "t s"]:
     real = normalize(block.rebuilt[0], dim=-1)
     parts = anatomy_of(block)
-    rows = budget * block.input.shape[-1] // parts.feed_forward.down.weight.shape[0]
+    width, forward = block.input.shape[-1], parts.feed_forward
+    rows = budget * width // (forward.down.weight.shape[0] if isinstance(forward, FeedForward) else EXPERTS * width)
     found = real.new_zeros(len(real), len(real))
     for targets, sources, vectors in pairs(block, parts.projection.weight, rows):
         without = _rebuilt(block, targets, projected_of(block)[:, targets] - vectors)

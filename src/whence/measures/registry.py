@@ -30,6 +30,7 @@ ATTENTION = frozenset({"attention"})
 ROWS = frozenset({"attention", "rows"})
 VALUES = frozenset({"attention", "values"})
 NORMS = frozenset({"attention", "values", "norms"})
+NEURONS = NORMS | {"neurons"}
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ _MAPS = {
     "attnres_n": Variable(MAP, _NORM, "the same length with the residual added to the token itself", NORMS),
     "attnresln_n": Variable(MAP, _NORM, "the same length past the norm that follows the residual", NORMS),
 }
-_BLOCK = {"block_n": Variable(MAP, _NORM, "length of the vector from source to target in the whole block", NORMS)}
+_BLOCK = {"block_n": Variable(MAP, _NORM, "length of the vector from source to target in the whole block", NEURONS)}
 _ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
 _ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
 

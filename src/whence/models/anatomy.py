@@ -18,13 +18,14 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from whence.models import xlnet
-from whence.models.families import Around, Family, HeadPaths, Mlp
+from whence.models.families import Around, Family, HeadPaths, Mlp, Whole
 from whence.models.parts import (
     Activation,
     Affine,
     FeedForward,
     Norm,
     Norms,
+    Opaque,
     Parts,
     Projection,
     read_affine,
@@ -32,6 +33,9 @@ from whence.models.parts import (
     read_projection,
     split_affine,
 )
+
+# where attention is overheard: transformers' attention interface, or the products after a softmax (`products`)
+INTERFACE, PRODUCTS = "interface", "products"
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class Anatomy:
     layers: int
     heads: int
     causal: bool
+    seam: str | None = INTERFACE
 
     def parts(self, block: nn.Module) -> Parts | None:
         """The block's weights, read anew at every pass so that they are never stale; None when not all are known."""
@@ -157,7 +162,9 @@ class Anatomy:
         return int(self.config.hidden_size)
 
 
-def _feed_forward(block: nn.Module, mlp: Mlp) -> FeedForward:
+def _feed_forward(block: nn.Module, mlp: Mlp | Whole) -> FeedForward | Opaque:
+    if isinstance(mlp, Whole):
+        return Opaque(_at(block, mlp.path))
     activated = read_affine(_at(block, mlp.activated))
     linear = None
     if mlp.linear == mlp.activated:

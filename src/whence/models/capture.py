@@ -10,7 +10,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,10 +23,14 @@ from transformers.masking_utils import eager_mask
 
 from whence.errors import BadInput, Unsupported
 from whence.models import xlnet
-from whence.models.anatomy import Anatomy
+from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
+from whence.models.hooks import here
+from whence.models.parts import first
+from whence.models.products import overheard
 from whence.models.trace import Batch, Block, Kept, Trace
 
 SEAM = "whence"
+SETTINGS = ("_attn_implementation", "_experts_implementation")  # of a configuration, put back afterwards
 FEW = 32
 Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
 Edit = Callable[[int, Tensor], Tensor | None]
@@ -53,7 +57,7 @@ def walk(
     recorder = _Recorder(anatomy, visit, edit)
     stack = anatomy.stack
     outputs: list[Tensor] = []
-    with borrowed(anatomy.model, seam=anatomy.family != "xlnet"), torch.no_grad(), recorder.listening() as hooks:
+    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening() as hooks:
         hooks.callback(stack.register_forward_hook(here(lambda _, __, output: outputs.append(output[0]))).remove)
         result = run(anatomy.model if logits else stack, batch, **arguments_of(anatomy))
     assert recorder.embedding is not None
@@ -102,23 +106,27 @@ def threads_for(tokens: int) -> Iterator[None]:
 
 
 @contextmanager
-def borrowed(model: PreTrainedModel, seam: bool = True) -> Iterator[None]:
-    """The model in eval mode with our attention function; afterwards exactly as it was, whatever happened.
+def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[None]:
+    """The model in eval mode, its attention overheard; afterwards exactly as it was, whatever happened.
 
     Its state is read under the lock: what another thread borrowed is not how the model was.
     """
     with _lock, torch.autocast(model.device.type, enabled=False):
         configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
-        implementations = [(config, config._attn_implementation) for config in configs.values()]
+        settings = [(config, name, getattr(config, name)) for config in configs.values() for name in SETTINGS]
         training = [module for module in model.modules() if module.training]
         try:
             model.eval()
-            if seam:
+            if seam == INTERFACE:
                 model.set_attn_implementation(SEAM)
-            yield
+            elif seam == PRODUCTS:  # the method leaves families alone that are outside the interface
+                for config in configs.values():
+                    config._attn_implementation = "eager"
+            with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
+                yield
         finally:
-            for config, implementation in implementations:
-                config._attn_implementation = implementation
+            for config, name, setting in settings:
+                setattr(config, name, setting)
             for module in training:
                 module.training = True
 
@@ -136,14 +144,12 @@ def hearing(heard: Heard) -> Iterator[None]:
         _heard.reset(token)
 
 
-def here(hook: Callable) -> Callable:
-    """The hook for the passes of this thread alone; one of another thread through the same model is not ours."""
-    thread = threading.get_ident()
-    return lambda *given: hook(*given) if threading.get_ident() == thread else None
-
-
 def _nobody(*heard: Any) -> None:
     """Who listens to the attention of another thread's pass."""
+
+
+def _tell(*heard: Any) -> Tensor | None:
+    return _heard.get(_nobody)(*heard)
 
 
 def _attend(
@@ -151,7 +157,7 @@ def _attend(
 ) -> tuple[Tensor, Tensor]:
     """The registered attention function: the model file's own eager attention, overheard."""
     output, weights = _own_eager(module)(module, query, key, value, attention_mask, **kwargs)
-    replaced = _heard.get(_nobody)(module, weights, value, attention_mask, output)
+    replaced = _tell(module, weights, value, attention_mask, output)
     if replaced is None:
         return output, weights
     return head_outputs(replaced, value), replaced
@@ -225,7 +231,7 @@ class _Recorder:
         self._open["projected"] = output
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
-        states = self._batch_first(output[0] if isinstance(output, tuple) else output)
+        states = self._batch_first(first(output))
         parts, layer = self.anatomy.parts(block), len(self.kept) + 1
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **self._open)))
         self._open = {}

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from whence.errors import Unsupported
 from whence.models.anatomy import Anatomy
-from whence.models.capture import here, walk
+from whence.models.capture import walk
+from whence.models.hooks import here
 from whence.models.trace import Batch
 
 

@@ -2,8 +2,10 @@
 owns the stack (final norm, narrowing), or from the model (head).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
 
 from torch import Tensor
 from torch.nn.functional import gelu
@@ -29,6 +31,13 @@ class Mlp:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """A feed-forward that is known by what it gives alone: a mixture of experts."""
+
+    path: str
+
+
+@dataclass(frozen=True)
 class HeadPaths:
     """dense, activation, norm, decoder: a decoder-only model has the last alone, after its final norm."""
 
@@ -43,11 +52,14 @@ class HeadPaths:
 
 @dataclass(frozen=True)
 class Family:
-    """One row: everything about a family that is not found by looking at a forward pass."""
+    """One row: everything about a family that is not found by looking at a forward pass.
+
+    `lacks` are capabilities that it is known not to have (see `verify`).
+    """
 
     attention: Around
     feed_forward: Around
-    mlp: Mlp
+    mlp: Mlp | Whole
     head: HeadPaths
     final_norm: str | None = None
     narrowing: str | None = None
@@ -55,14 +67,15 @@ class Family:
     residual_scale: str | None = None
     norm_offset: float = 0.0
     computes_positions: bool = False
+    lacks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Either:
-    """Two rows told apart by a flag of the configuration."""
+    """Rows told apart by the configuration; what none of them says is a family that the table does not have."""
 
-    flag: str
-    rows: dict[bool, Family] = field(default_factory=dict)
+    which: Callable[[Any], Hashable]
+    rows: dict[Hashable, Family] = field(default_factory=dict)
 
 
 def _bert_head(prefix: str) -> HeadPaths:
@@ -120,6 +133,25 @@ MODERNBERT = Family(
     head=HeadPaths(dense="head.dense", activation="head.act", norm="head.norm", decoder="decoder"),
     final_norm="final_norm",
 )
+ROBERTA_XL = replace(
+    ROBERTA,
+    attention=Around(before="attention.self_attn_layer_norm"),
+    feed_forward=Around(before="LayerNorm"),
+    final_norm="LayerNorm",
+)
+REMBERT = replace(
+    BERT,
+    head=HeadPaths(
+        dense="cls.predictions.dense",
+        activation="cls.predictions.activation",
+        norm="cls.predictions.LayerNorm",
+        decoder="cls.predictions.decoder",
+    ),
+)
+MPNET = replace(ROBERTA, attention=Around(after="attention.LayerNorm"))
+MEGATRON_BERT = replace(
+    BERT, attention=Around(before="attention.ln"), feed_forward=Around(before="ln"), final_norm="ln"
+)
 XLNET = Family(
     attention=Around(after="rel_attn.layer_norm"),
     feed_forward=Around(after="ff.layer_norm"),
@@ -140,6 +172,17 @@ GPT_NEOX = Family(
     head=HeadPaths("embed_out"),
     final_norm="final_layer_norm",
 )
+OPENAI_GPT = replace(GPT2, attention=Around(after="ln_1"), feed_forward=Around(after="ln_2"), final_norm=None)
+GPTJ = replace(GPT2, feed_forward=Around(before="ln_1"), mlp=Mlp("mlp.fc_in", "mlp.act", "mlp.fc_out"), parallel=True)
+MPT = Family(
+    attention=Around(before="norm_1"),
+    feed_forward=Around(before="norm_2"),
+    mlp=Mlp("ffn.up_proj", "ffn.act", "ffn.down_proj"),
+    head=HeadPaths("lm_head"),
+    final_norm="norm_f",
+)
+FALCON = replace(GPT_NEOX, head=HeadPaths("lm_head"), final_norm="ln_f")
+BLOOM = replace(FALCON, mlp=Mlp("mlp.dense_h_to_4h", "mlp.gelu_impl", "mlp.dense_4h_to_h"))
 OPT_BEFORE = Family(
     attention=Around(before="self_attn_layer_norm"),
     feed_forward=Around(before="final_layer_norm"),
@@ -160,6 +203,9 @@ LLAMA = Family(
     head=HeadPaths("lm_head"),
     final_norm="norm",
 )
+PLAIN = replace(LLAMA, mlp=Mlp("mlp.up_proj", "mlp.act_fn", "mlp.down_proj"))
+EXPERTS = replace(LLAMA, mlp=Whole("mlp"))
+GRANITE = replace(LLAMA, residual_scale="residual_multiplier", head=HeadPaths("lm_head", divisor="logits_scaling"))
 PHI = Family(
     attention=Around(before="input_layernorm"),
     feed_forward=Around(before="input_layernorm"),
@@ -202,10 +248,29 @@ FAMILIES: dict[str, Family | Either] = {
     "albert": ALBERT,
     "distilbert": DISTILBERT,
     "modernbert": MODERNBERT,
+    "deberta": Either(attrgetter("legacy"), {True: BERT}),
+    "deberta-v2": Either(attrgetter("legacy"), {True: BERT}),
+    "mpnet": MPNET,
+    "megatron-bert": MEGATRON_BERT,
     "xlnet": XLNET,
     "gpt2": GPT2,
-    "gpt_neox": Either("use_parallel_residual", {True: replace(GPT_NEOX, parallel=True), False: GPT_NEOX}),
-    "opt": Either("do_layer_norm_before", {True: OPT_BEFORE, False: OPT_AFTER}),
+    "gpt_neo": GPT2,
+    "gptj": GPTJ,
+    "codegen": GPTJ,
+    "openai-gpt": OPENAI_GPT,
+    "bloom": Either(attrgetter("apply_residual_connection_post_layernorm"), {False: BLOOM}),
+    "mpt": MPT,
+    "falcon": Either(
+        lambda config: (config.alibi, config.parallel_attn, config.num_ln_in_parallel_attn == 2),
+        {
+            (False, True, False): replace(FALCON, feed_forward=FALCON.attention, parallel=True),
+            (False, True, True): replace(
+                FALCON, attention=Around(before="ln_attn"), feed_forward=Around(before="ln_mlp"), parallel=True
+            ),
+        },
+    ),
+    "gpt_neox": Either(attrgetter("use_parallel_residual"), {True: replace(GPT_NEOX, parallel=True), False: GPT_NEOX}),
+    "opt": Either(attrgetter("do_layer_norm_before"), {True: OPT_BEFORE, False: OPT_AFTER}),
     "llama": LLAMA,
     "mistral": LLAMA,
     "qwen2": LLAMA,
@@ -219,12 +284,10 @@ FAMILIES: dict[str, Family | Either] = {
     "olmo2": OLMO2,
     "smollm3": LLAMA,
     "stablelm": Either(
-        "use_parallel_residual",
+        attrgetter("use_parallel_residual"),
         {True: replace(LLAMA, feed_forward=Around(before="input_layernorm"), parallel=True), False: LLAMA},
     ),
-    "granite": replace(
-        LLAMA, residual_scale="residual_multiplier", head=HeadPaths("lm_head", divisor="logits_scaling")
-    ),
+    "granite": GRANITE,
     "cohere": COHERE,
     "cohere2": COHERE,
     "starcoder2": replace(LLAMA, mlp=Mlp("mlp.c_fc", "mlp.act", "mlp.c_proj")),
@@ -242,12 +305,59 @@ FAMILIES: dict[str, Family | Either] = {
     "exaone4": OLMO2,
     "glm": PHI3,
     "vaultgemma": VAULTGEMMA,
+    "layoutlm": BERT,
+    "rembert": REMBERT,
+    "roformer": replace(BERT, lacks=frozenset({"left padding"})),
+    "xlm-roberta-xl": ROBERTA_XL,
+    "nomic_bert": replace(
+        LLAMA,
+        attention=Around(after="post_attention_layernorm"),
+        feed_forward=Around(after="post_mlp_layernorm"),
+        head=replace(BERT.head, norm="cls.predictions.transform.layer_norm"),
+        final_norm=None,
+    ),
+    "modernbert-decoder": replace(
+        MODERNBERT, head=HeadPaths("decoder", "lm_head.dense", "lm_head.act", "lm_head.norm")
+    ),
+    "gpt_bigcode": GPT2,
+    "biogpt": replace(OPT_BEFORE, head=HeadPaths("output_projection"), final_norm="layer_norm", narrowing=None),
+    "persimmon": replace(GPT_NEOX, head=HeadPaths("lm_head"), final_norm="final_layernorm"),
+    "arcee": PLAIN,
+    "jais2": PLAIN,
+    "nemotron": replace(PLAIN, norm_offset=1.0),
+    "apertus": replace(
+        PLAIN,
+        attention=Around(before="attention_layernorm"),
+        feed_forward=Around(before="feedforward_layernorm"),
+    ),
+    "nanochat": replace(
+        LLAMA,
+        mlp=Mlp("mlp.fc1", "mlp.activation_fn", "mlp.fc2"),
+        head=HeadPaths("lm_head", softcap="final_logit_softcapping"),
+    ),
+    "glm4": replace(
+        PHI3,
+        attention=Around(before="input_layernorm", inside="post_self_attn_layernorm"),
+        feed_forward=Around(before="post_attention_layernorm", inside="post_mlp_layernorm"),
+    ),
+    # mixtures of experts
+    "mixtral": EXPERTS,
+    "qwen2_moe": EXPERTS,
+    "qwen3_moe": EXPERTS,
+    "olmoe": EXPERTS,
+    "phimoe": EXPERTS,
+    "deepseek_v2": EXPERTS,
+    "deepseek_v3": EXPERTS,
+    "glm4_moe": EXPERTS,
+    "ernie4_5_moe": EXPERTS,
+    "hunyuan_v1_moe": EXPERTS,
+    "llama4_text": replace(EXPERTS, mlp=Whole("feed_forward")),
+    "granitemoe": replace(GRANITE, mlp=Whole("block_sparse_moe")),
+    "gpt_oss": replace(EXPERTS, lacks=frozenset({"rows"})),
 }
 
 
 def row_of(family: str, config) -> Family | None:
     """The family's row, or None when the table does not have it."""
     row = FAMILIES.get(family)
-    if isinstance(row, Either):
-        return row.rows[bool(getattr(config, row.flag))]
-    return row
+    return row.rows.get(row.which(config)) if isinstance(row, Either) else row

@@ -17,7 +17,9 @@ from torch.utils._pytree import tree_map
 
 from whence.errors import BadInput, Unsupported
 from whence.models import capture
-from whence.models.anatomy import Anatomy
+from whence.models.anatomy import INTERFACE, Anatomy
+from whence.models.hooks import here
+from whence.models.parts import first
 from whence.models.tangent import (
     PRECISE,
     SEAM,
@@ -58,10 +60,10 @@ def _import_quietly() -> None:
 
 @contextmanager
 def _borrowed(anatomy: Anatomy) -> Iterator[None]:
-    seam = anatomy.family != "xlnet"
-    with capture.borrowed(anatomy.model, seam=seam), capture.hearing(lambda *heard: None), answering(own_attention):
-        if seam:
+    with capture.borrowed(anatomy.model, anatomy.seam), capture.hearing(lambda *heard: None), answering(own_attention):
+        if anatomy.seam == INTERFACE:
             anatomy.model.set_attn_implementation(SEAM)
+        anatomy.config._experts_implementation = "eager"  # the grouped product has no forward derivative (torch 2.13)
         yield
 
 
@@ -78,11 +80,11 @@ class _Recorder:
     def listening(self) -> Iterator[None]:
         with ExitStack() as hooks:
             for block in set(self.anatomy.blocks):
-                hooks.callback(block.register_forward_pre_hook(capture.here(self._begin), with_kwargs=True).remove)
-                hooks.callback(block.register_forward_hook(capture.here(self._end)).remove)
+                hooks.callback(block.register_forward_pre_hook(here(self._begin), with_kwargs=True).remove)
+                hooks.callback(block.register_forward_hook(here(self._end)).remove)
             for module in self.anatomy.stack.modules():
                 if type(module).__name__.endswith("Norm"):
-                    hooks.callback(module.register_forward_pre_hook(capture.here(self._normed)).remove)
+                    hooks.callback(module.register_forward_pre_hook(here(self._normed)).remove)
             yield
 
     def _normed(self, module: nn.Module, args: tuple) -> None:
@@ -96,7 +98,7 @@ class _Recorder:
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
         assert self._open is not None
         function, states = self._open
-        output = _alone(self.anatomy, _first(output))
+        output = _alone(self.anatomy, first(output))
         self.steps.append(Step(function, states, output, None, self.anatomy.parts(block)))
 
 
@@ -138,7 +140,7 @@ def _function(anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str,
     def function(states: Tensor) -> Tensor:
         given = (states.unsqueeze(axis), *args)
         output = block(*given, **kwargs) if as_it_is else functional_call(block, widened, given, kwargs)
-        return _first(output).squeeze(axis)
+        return first(output).squeeze(axis)
 
     return function
 
@@ -147,12 +149,12 @@ def _start(anatomy: Anatomy, batch: Batch, norm: nn.Module) -> Float[Tensor, "s 
     """The derivative of layer 0 by the sum of the embeddings, which the last norm before the blocks reads."""
     seen: list[Tensor] = []
     with ExitStack() as hooks:
-        hooks.callback(norm.register_forward_pre_hook(capture.here(lambda _, args: seen.append(args[0]))).remove)
+        hooks.callback(norm.register_forward_pre_hook(here(lambda _, args: seen.append(args[0]))).remove)
         _until_blocks(anatomy, batch)
 
     def layer0(total: Tensor) -> Tensor:
         with ExitStack() as hooks:
-            replace = capture.here(lambda _, args: (total[None], *args[1:]))
+            replace = here(lambda _, args: (total[None], *args[1:]))
             hooks.callback(norm.register_forward_pre_hook(replace).remove)
             return precise(_until_blocks(anatomy, batch))
 
@@ -169,7 +171,7 @@ def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
         states.append(args[0] if args else kwargs["hidden_states"])
         raise Reached
 
-    handle = anatomy.blocks[0].register_forward_pre_hook(capture.here(stop), with_kwargs=True)
+    handle = anatomy.blocks[0].register_forward_pre_hook(here(stop), with_kwargs=True)
     try:
         with suppress(Reached):
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
@@ -184,10 +186,6 @@ def _alone(anatomy: Anatomy, states: Tensor) -> Float[Tensor, "t m"]:
 
 def _batch_axis(anatomy: Anatomy) -> int:
     return 1 if anatomy.family == "xlnet" else 0
-
-
-def _first(output: Any) -> Tensor:
-    return output[0] if isinstance(output, tuple) else output
 
 
 def _check(anatomy: Anatomy, batch: Batch) -> None:

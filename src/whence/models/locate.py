@@ -1,5 +1,6 @@
 """Finds a model's blocks and output projections by watching one forward pass over a few tokens."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import torch
@@ -9,9 +10,10 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
-from whence.models.anatomy import Anatomy
-from whence.models.capture import borrowed, hearing, here, run
+from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
+from whence.models.capture import borrowed, hearing, run
 from whence.models.families import row_of
+from whence.models.hooks import here
 from whence.models.trace import Batch
 
 PROBE_LENGTH = 11
@@ -22,19 +24,13 @@ def locate(model: PreTrainedModel) -> Anatomy:
     """The model's anatomy, or Unsupported with what to do instead."""
     _refuse_early(model)
     if model.config.model_type == "xlnet":
-        return _located(model, [layer.rel_attn for layer in model.base_model.layer], {}, model.config.n_head, False)
-    witness = _Witness()
-    consumers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
-    handles = [module.register_forward_pre_hook(here(witness.consumed)) for module in consumers]
-    try:
-        with borrowed(model), hearing(witness.attended), torch.no_grad():
-            run(model.base_model, probe(model))
-    finally:
-        for handle in handles:
-            handle.remove()
-    if not witness.attention:
-        raise Unsupported(_unseen(model))
-    return _located(model, witness.attention, witness.projection, witness.heads, witness.causal)
+        attention = [layer.rel_attn for layer in model.base_model.layer]
+        return _located(model, _Witness(attention, heads=model.config.n_head, causal=False), seam=None)
+    for seam in (INTERFACE, PRODUCTS):
+        witness = _watched(model, seam)
+        if witness.attention:
+            return _located(model, witness, seam)
+    raise Unsupported(_unseen(model))
 
 
 def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
@@ -75,15 +71,19 @@ class _Witness:
             self._waiting = None
 
 
-def _located(
-    model: PreTrainedModel,
-    attention: list[nn.Module],
-    projection: dict[nn.Module, nn.Module],
-    heads: int,
-    causal: bool,
-) -> Anatomy:
+def _watched(model: PreTrainedModel, seam: str) -> _Witness:
+    witness = _Witness()
+    consumers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
+    with ExitStack() as hooks, borrowed(model, seam), hearing(witness.attended), torch.no_grad():
+        for module in consumers:
+            hooks.callback(module.register_forward_pre_hook(here(witness.consumed)).remove)
+        run(model.base_model, probe(model))
+    return witness
+
+
+def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy:
     parents = {child: parent for parent in model.modules() for child in parent.children()}
-    blocks = [_block(module, parents) for module in attention]
+    blocks = [_block(module, parents) for module in witness.attention]
     owner = parents[parents[blocks[0]]]
     stack = _stack(owner, parents)
     config = stack.config
@@ -94,10 +94,11 @@ def _located(
         stack=stack,
         owner=owner,
         blocks=tuple(blocks),
-        projections={_block(module, parents): projected for module, projected in projection.items()},
+        projections={_block(module, parents): projected for module, projected in witness.projection.items()},
         layers=len(blocks),
-        heads=heads,
-        causal=causal,
+        heads=witness.heads,
+        causal=witness.causal,
+        seam=seam,
     )
 
 

@@ -1,5 +1,6 @@
 """What a block's weights are, family aside: norms, affine maps, the output projection by head, the feed-forward."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn, ones_like
+from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
 Activation = Callable[[Tensor], Tensor]
@@ -73,6 +75,20 @@ class FeedForward:
 
 
 @dataclass(frozen=True)
+class Opaque:
+    """A feed-forward that is known by what it gives alone, such as a mixture of experts."""
+
+    module: nn.Module
+
+    def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
+        """In the precision of the states: a change too small for half precision may be what is asked about."""
+        weights = dict(itertools.chain(self.module.named_parameters(), self.module.named_buffers()))
+        given = {name: _like(states, weight) for name, weight in weights.items()}
+        output = functional_call(self.module, given, (states.reshape(1, -1, states.shape[-1]),))
+        return first(output).reshape(states.shape)
+
+
+@dataclass(frozen=True)
 class Norms:
     """The norms around one residual branch: y = after(x + inside(branch(before(x))))."""
 
@@ -87,15 +103,26 @@ class Parts:
 
     projection: Projection
     attention_norms: Norms
-    feed_forward: FeedForward
+    feed_forward: FeedForward | Opaque
     feed_forward_norms: Norms
     parallel: bool
     residual_scale: float
 
     @property
+    def neurons(self) -> FeedForward:
+        """The feed-forward by its weights."""
+        assert isinstance(self.feed_forward, FeedForward), "the feed-forward is known as a whole only"
+        return self.feed_forward
+
+    @property
     def joins_first(self) -> bool:
         """Whether what the heads give joins the residual stream as it is, and all else reads it there."""
         return not self.parallel and self.attention_norms.inside is None
+
+
+def first(output: Any) -> Tensor:
+    """What a module gives, without what it gives beside it."""
+    return output[0] if isinstance(output, tuple | list) else output
 
 
 def read_affine(module: Any) -> Affine:
@@ -124,10 +151,14 @@ def read_norm(module: nn.Module | None, offset: float, like: Float[Tensor, " m"]
     state = dict(module.named_parameters(recurse=False))
     weight = state["weight"].detach() + offset if "weight" in state else ones_like(like)
     bias = state["bias"].detach() if "bias" in state else None
-    return Norm(weight, bias, centred=type(module).__name__.endswith("LayerNorm"), eps=_epsilon(module))
+    return Norm(weight, bias, centred="LayerNorm" in type(module).__name__, eps=_epsilon(module))
 
 
 def _epsilon(module: nn.Module) -> float:
     """RMSNorm classes differ in the name; OLMo's LayerNorm has it in its code (modeling_olmo.py, 1e-5)."""
     attributes = vars(module)
     return next((attributes[name] for name in ("eps", "variance_epsilon") if name in attributes), 1e-5)
+
+
+def _like(states: Tensor, weight: Tensor) -> Tensor:
+    return weight.to(states.dtype) if weight.is_floating_point() else weight

@@ -32,7 +32,7 @@ class Block:
     layer: int
     attention: Float[Tensor, "b h t s"]
     grouped_values: Float[Tensor, "b g s d"]
-    mask: Bool[Tensor, "b #h t s"] | Float[Tensor, "b #h t s"] | None
+    mask: Bool[Tensor, "b #h #t s"] | Float[Tensor, "b #h #t s"] | None
     input: Float[Tensor, "b t m"]
     projected: Float[Tensor, "b t m"] | None
     output: Float[Tensor, "b t m"]
@@ -44,7 +44,7 @@ class Block:
         return repeat(self.grouped_values, "b g s d -> b (g k) s d", k=self.attention.shape[1] // groups)
 
     @property
-    def allowed(self) -> Bool[Tensor, "b #h t s"] | None:
+    def allowed(self) -> Bool[Tensor, "b #h #t s"] | None:
         """Which sources the mask lets a target see; None when all."""
         if self.mask is None or self.mask.dtype == torch.bool:
             return self.mask

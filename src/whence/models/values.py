@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from whence.errors import Unsupported
 from whence.models.anatomy import Anatomy
-from whence.models.capture import borrowed, hearing, here, run
+from whence.models.capture import borrowed, hearing, run
+from whence.models.hooks import here
 from whence.models.locate import probe
 from whence.models.parts import Affine
 from whence.models.trace import Batch
@@ -30,7 +31,12 @@ def value_maps(anatomy: Anatomy) -> list[Affine]:
         return [_xlnet(block) for block in anatomy.blocks]
     units, heard = _units(anatomy), list[Tensor]()
     given = _given(_attentions(anatomy), units)
-    with borrowed(anatomy.model), torch.no_grad(), given, hearing(lambda _, __, values, *___: heard.append(values)):
+    with (
+        borrowed(anatomy.model, anatomy.seam),
+        torch.no_grad(),
+        given,
+        hearing(lambda _, __, values, *___: heard.append(values)),
+    ):
         run(anatomy.stack, _dummy(anatomy))
     return [_read(anatomy, values, units) for values in heard]
 
@@ -42,7 +48,7 @@ def _xlnet(block: Any) -> Affine:
 def _attentions(anatomy: Anatomy) -> set[nn.Module]:
     """The modules that attend, which a few ordinary tokens tell."""
     found: set[nn.Module] = set()
-    with borrowed(anatomy.model), torch.no_grad(), hearing(lambda module, *_: found.add(module)):
+    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), hearing(lambda module, *_: found.add(module)):
         run(anatomy.stack, probe(anatomy.model))
     return found
 

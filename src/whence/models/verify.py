@@ -15,6 +15,7 @@ from torch import Tensor
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.anatomy import Anatomy
 from whence.models.capture import arguments_of, borrowed, run, trace
+from whence.models.families import Mlp
 from whence.models.locate import WHERE, probe
 from whence.models.trace import Batch, Block, Trace
 
@@ -55,8 +56,9 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     """All checks with their errors; raises when the model cannot be read at all or its family's row is wrong."""
     checks = _checks(_gather(anatomy))
     failed = [check for check in checks if not check.passed]
-    if anatomy.row is not None and failed:
-        raise VerificationFailed(_sentence(anatomy, failed[0], "please report it with both versions"))
+    wrong = [] if anatomy.row is None else [check for check in failed if check.gives not in anatomy.row.lacks]
+    if wrong:
+        raise VerificationFailed(_sentence(anatomy, wrong[0], "please report it with both versions"))
     vital = [check for check in failed if check.gives == "attention"]
     if vital:
         raise Unsupported(_sentence(anatomy, vital[0], WHERE))
@@ -72,7 +74,7 @@ def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
 def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
     seen = trace(anatomy, batch, logits=True)
-    with borrowed(anatomy.model, seam=False), torch.no_grad():
+    with borrowed(anatomy.model, seam=None), torch.no_grad():
         plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
     padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
     return _Evidence(anatomy, batch, plain, seen, padded)
@@ -90,7 +92,7 @@ def pad(batch: Batch, side: str, token: int, width: int = 3) -> Batch:
 
 
 def _padding_id(anatomy: Anatomy) -> int:
-    token = anatomy.config.pad_token_id
+    token = getattr(anatomy.config, "pad_token_id", None)
     return token if isinstance(token, int) and token >= 0 else 0
 
 
@@ -110,11 +112,13 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
         checks.append(Check("heads sum to the projection", "values", _worst(blocks, _projection_error(anatomy)), limit))
     if anatomy.row is None or lost:
         return tuple(checks)
-    finished = anatomy.finish(blocks[-1].output)
+    finished, summed = anatomy.finish(blocks[-1].output), _worst(blocks, _block_error)
     checks += [
-        Check("block outputs are the sum of their parts", "norms", _worst(blocks, _block_error), limit),
+        Check("block outputs are the sum of their parts", "norms", summed, limit),
         Check("the final norm leads to the stack's output", "norms", _apart(finished, found.seen.output), limit),
     ]
+    if isinstance(anatomy.row.mlp, Mlp):
+        checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if anatomy.head is not None:
         checks.append(Check("the head gives the logits", "head", _apart(anatomy.head(finished), found.plain), limit))
     return tuple(checks)
