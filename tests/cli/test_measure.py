@@ -4,6 +4,7 @@ import pytest
 
 import whence
 from whence.cli import run
+from whence.cli.shared import reading
 
 TEXTS = "Paris is the capital of France.\nThe keys to the cabinet are on the table.\n\nShe said that he left.\n"
 
@@ -39,6 +40,69 @@ def test_refused_in_one_sentence(corpus, tmp_path, capsys, arguments, says):
     assert run(["measure", corpus, "--out", str(tmp_path / "run"), *arguments]) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
+
+
+TABLE = "field\tgood, or not\tsentence_good\nagreement\tyes\tThe cats sit.\nbinding\tno\tShe saw herself.\n"
+
+
+@pytest.fixture
+def blimp(tmp_path):
+    (tmp_path / "blimp.tsv").write_text(TABLE)
+    return str(tmp_path / "blimp.tsv")
+
+
+def test_columns_of_other_names(blimp, tmp_path, capsys):
+    out = str(tmp_path / "run")
+    assert run(["measure", blimp, "--out", out]) == 2
+    assert "no column 'text' or 'sentence'; the columns are 'field'" in capsys.readouterr().err
+    assert run(["measure", blimp, "--out", out, "--read", "text=sentence_good,document=field"]) == 0
+    assert whence.open(out).sentences.text.tolist() == ["The cats sit.", "She saw herself."]
+    assert whence.open(out).sentences.document.tolist() == ["agreement", "binding"]
+
+
+def test_a_table_without_a_header(blimp, tmp_path):
+    out = str(tmp_path / "run")
+    assert run(["measure", blimp, "--out", out, "--read", "text=3,pair=1,header=no", "--limit", "1"]) == 0
+    assert whence.open(out).sentences[["text", "pair"]].values.tolist() == [["sentence_good", "field"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (None, {}),
+        ("text=sentence_good", {"text": "sentence_good"}),
+        ("text=good, or not,label=field", {"text": "good, or not", "label": "field"}),
+        ("text=a=b, header=yes", {"text": "a=b", "header": True}),
+    ],
+)
+def test_how_to_read(given, found):
+    assert reading(given) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("text", "takes options as in text=review,label=stars, and 'text' was given"),
+        ("text=", "and 'text=' was given"),
+        ("limit=3", "and 'limit=3' was given"),
+        ("header=perhaps", "'header' is yes or no, and 'perhaps' was given"),
+        ("colour=red", "The format tsv has no option 'colour'; its options are text, pair"),
+        ("text=nothing", "There is no column 'nothing'; the columns are 'field', 'good, or not', 'sentence_good'"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [["measure", "--out", "run"], ["identify"], ["head"], ["study", "mixing", "--out", "study", "--data"]]
+)
+def test_every_command_is_told_how_to_read(blimp, tmp_path, monkeypatch, capsys, command, given, says):
+    monkeypatch.chdir(tmp_path)
+    assert run([*command, blimp, "--read", given]) == 2
+    error = capsys.readouterr().err
+    assert says in error and error.count("\n") == 1
+
+
+def test_a_text_is_not_read_like_a_corpus(capsys):
+    assert run(["head", "Paris is [MASK].", "--read", "text=a"]) == 2
+    assert "--read says how a corpus is read, and a text was given" in capsys.readouterr().err
 
 
 def test_another_run_is_refused(corpus, tmp_path, capsys):

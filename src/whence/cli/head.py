@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source, check_file, progress, table, text_of
+from whence.cli.shared import Reading, Source, check_file, progress, reading, table, text_of
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def head(
     layer: Annotated[str | None, Parameter(name="--layer")] = None,
     top: int = 10,
     recipe: Names = None,
+    read: Reading = None,
     limit: int | None = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     chart: Path | None = None,
@@ -51,6 +52,8 @@ def head(
         How many of the best tokens to show.
     recipe
         Over a corpus, what a change does: no-period, no-end, mask-word.
+    read
+        How to read the corpus: options of its format, as in text=review,label=stars or header=no.
     limit
         Read the first sentences of a corpus only.
     out
@@ -66,9 +69,11 @@ def head(
         check_file(chart, CHARTS)
     elif kind is not None:
         raise BadInput(f"{kind!r} is a kind of chart; say where to draw it: --chart.")
-    corpus = _corpus(text, limit)
+    corpus = _corpus(text, limit, reading(read))
     if corpus is None and recipe is not None:
         raise BadInput("A recipe changes the sentences of a corpus, and a text was given; name a file of clozes.")
+    if corpus is None and read is not None:
+        raise BadInput("--read says how a corpus is read, and a text was given; name a file of clozes.")
     if corpus is not None:
         found, drawn = _over(corpus, recipe, out, source), "corpus" if recipe is None else "recipes"
     else:
@@ -82,7 +87,7 @@ def head(
         _draw(found, kind or KINDS[drawn], chart)
 
 
-def _corpus(given: str | None, limit: int | None) -> "Corpus | None":
+def _corpus(given: str | None, limit: int | None, options: dict[str, Any]) -> "Corpus | None":
     """The corpus a file or a prefix names; None for a text."""
     from whence.readers import read
     from whence.readers.formats import FORMATS
@@ -90,15 +95,15 @@ def _corpus(given: str | None, limit: int | None) -> "Corpus | None":
     if given is None or "\n" in given:
         return None
     if given.partition(":")[0] in FORMATS and ":" in given:
-        return read(given, limit=limit)
+        return read(given, limit=limit, **options)
     if len(given) > 4096 or not Path(given).is_file():
         if given.endswith(".jsonl") and " " not in given:
             raise BadInput(f"There is no file {given!r}.")
         return None
-    return read(given, limit=limit) if Path(given).suffix != ".jsonl" else _clozes(given, limit)
+    return _clozes(given, limit, options) if Path(given).suffix == ".jsonl" else read(given, limit=limit, **options)
 
 
-def _clozes(path: str, limit: int | None) -> "Corpus":
+def _clozes(path: str, limit: int | None, options: dict[str, Any]) -> "Corpus":
     """A .jsonl by what its first record has: LAMA's members, or a masked text and an answer."""
     import json
 
@@ -110,11 +115,11 @@ def _clozes(path: str, limit: int | None) -> "Corpus":
         except ValueError:
             members = {}
     if "obj_label" in members:
-        return read(f"lama:{path}", limit=limit)
+        return read(f"lama:{path}", limit=limit, **options)
     names = {"text": TEXT, "label": ANSWER}
     found = {role: next((name for name in wanted if name in members), None) for role, wanted in names.items()}
     columns: dict[str, Any] = {role: name for role, name in found.items() if name is not None}
-    return read(path, limit=limit, **columns)
+    return read(path, limit=limit, **columns | options)
 
 
 def _text(

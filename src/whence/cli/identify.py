@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source, check_file, progress, table
+from whence.cli.shared import Reading, Source, check_file, progress, reading, table
 
 if TYPE_CHECKING:
     import xarray
@@ -29,6 +29,7 @@ def identify(
     train_share: float = 1.0,
     seed: int = 0,
     embeddings: Literal["output", "sum"] = "output",
+    read: Reading = None,
     limit: int | None = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
     chart: Path | None = None,
@@ -66,6 +67,8 @@ def identify(
         Of the folds, and of what is drawn.
     embeddings
         The output of the embedding layer, or the sum before its norm.
+    read
+        How to read the corpus: options of its format, as in text=review,label=stars or header=no.
     limit
         Read the first sentences only.
     out
@@ -81,12 +84,12 @@ def identify(
     cache
         Where states are kept; the user's cache folder when not given.
     """
+    from whence import readers
     from whence.identity import identify as identified
-    from whence.readers import read
 
     for path, endings in ((out, OUT), (chart, CHART), (tokens, (".csv",)), (save, (".safetensors",))):
         _check(path, endings)
-    sentences = read(corpus, limit=limit)
+    sentences = readers.read(corpus, limit=limit, **reading(read))
     model = source.load()
     with progress() as report:
         dataset = identified(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source, going_on
+from whence.cli.shared import Reading, Source, going_on, reading
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def measure(
     neighbours: int = 1,
     by: str = "class,upos",
     too_long: Literal["refuse", "truncate", "skip"] = "refuse",
+    read: Reading = None,
     skip_bad: Annotated[bool, Parameter(negative=())] = False,
     limit: int | None = None,
     engine: Literal["local", "ray"] = "local",
@@ -54,6 +55,8 @@ def measure(
         What the moments are grouped by: class, upos, xpos, deprel, ner.
     too_long
         What to do with sentences that are longer than the model takes.
+    read
+        How to read the corpus: options of its format, as in text=review,label=stars or header=no.
     skip_bad
         Leave out and count malformed records instead of stopping at the first.
     limit
@@ -71,10 +74,10 @@ def measure(
     batch_tokens
         Tokens that are measured together.
     """
-    from whence.readers import read
+    from whence import readers
     from whence.run import run
 
-    sentences = read(corpus, skip_bad=skip_bad, limit=limit)
+    sentences = readers.read(corpus, skip_bad=skip_bad, limit=limit, **reading(read))
     model = source.load()
     with going_on(out), _progress() as report:
         run(

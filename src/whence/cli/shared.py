@@ -1,11 +1,12 @@
 """What several commands need: which model, a text, a file to write, a progress bar, a table."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from whence.models.load import Model
 
 STANDARD_INPUT = "stdin:"  # what a hyphen on the command line becomes
+Reading = Annotated[str | None, Parameter(name="--read")]
+SWITCHES = {"header": {"yes": True, "no": False}}  # options of formats that are not names
+APART = ("source", "limit", "skip_bad")  # keywords of whence.read that are options of their own here
 
 
 @Parameter(name="*")
@@ -74,6 +78,19 @@ def going_on(out: str | Path) -> Iterator[None]:
     except KeyboardInterrupt:
         print(f"whence: stopped; finished parts are kept in {out}, and the same command goes on.", file=sys.stderr)
         raise
+
+
+def reading(given: str | None) -> dict[str, Any]:
+    """The options of a corpus's format, as whence.read takes them, from "text=review,label=stars"."""
+    found: dict[str, Any] = {}
+    for part in re.split(r",\s*(?=\w+=)", given) if given else ():
+        name, _, value = part.strip().partition("=")
+        if not name or not value or name in APART:
+            raise BadInput(f"--read takes options as in text=review,label=stars, and {part!r} was given.")
+        if name in SWITCHES and value not in SWITCHES[name]:
+            raise BadInput(f"{name!r} is {' or '.join(SWITCHES[name])}, and {value!r} was given.")
+        found[name] = SWITCHES.get(name, {}).get(value, value)
+    return found
 
 
 def text_of(given: str | None) -> str:

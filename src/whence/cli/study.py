@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source, going_on
+from whence.cli.shared import Reading, Source, going_on, reading
 
 
 def study(
@@ -16,6 +16,7 @@ def study(
     *,
     data: Annotated[tuple[str, ...], Parameter(name=["--data", "-d"])] = (),
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
+    read: Reading = None,
     quick: Annotated[bool, Parameter(negative=())] = False,
     other: str | None = None,
     text: str | None = None,
@@ -32,6 +33,8 @@ def study(
         A corpus, as for `whence measure`; several may be given, each with a --data of its own.
     out
         The folder of the report, its charts, tables and runs. The same command again goes on where it was stopped.
+    read
+        How to read the corpora: options of their format, as in text=review or header=no.
     quick
         A small sample, in minutes.
     other
@@ -43,6 +46,7 @@ def study(
     """
     from dataclasses import replace
 
+    from whence import readers
     from whence.errors import BadInput
     from whence.studies import find
     from whence.studies import study as studied
@@ -50,11 +54,12 @@ def study(
     if not data:
         raise BadInput(f"The study {name!r} needs data: {find(name).data}.")
     find(name)
+    corpora = [readers.read(each, **reading(read)) for each in data]
     model = source.load()
     beside = None if other is None else replace(source, model=other).load()
     with going_on(out), _progress() as report:
         page = studied(
-            name, model, data, out, quick=quick, other=beside, text=text, frequency=frequency, progress=report
+            name, model, corpora, out, quick=quick, other=beside, text=text, frequency=frequency, progress=report
         )
     _summary(page)
 
