@@ -1,5 +1,6 @@
 """The Dataset: axes, labels, provenance, and what is refused."""
 
+import copy
 import json
 import sys
 from pathlib import Path
@@ -58,6 +59,22 @@ def test_it_survives_a_file(dataset, tmp_path):
     dataset.to_netcdf(tmp_path / "result.nc")
     with xarray.open_dataset(tmp_path / "result.nc") as found:
         xarray.testing.assert_identical(found.load(), dataset)
+
+
+def test_a_model_in_float64(builtin, dataset):
+    double = whence.load(copy.deepcopy(builtin.model).double(), builtin.tokenizer)
+    found = whence.measure(double, TEXT, ["attention", "effective", "null", "norms", "rollout", "contribution"])
+    assert {str(values.dtype) for values in found.data_vars.values()} == {"float64"}
+    for name in ("attention", "attn_w", "rollout_attn_w", "contribution"):
+        assert abs(found[name].sum("source") - 1).max() < 1e-12, name  # float32 is off by 1e-7
+    assert abs(found.effective + found.null - found.attention).max() < 1e-12
+    assert dataset.attention.dtype == np.float32
+    np.testing.assert_allclose(found.attention, dataset.attention, atol=1e-5)
+
+
+def test_half_precision_is_given_in_float32(builtin):
+    half = whence.load(copy.deepcopy(builtin.model).bfloat16(), builtin.tokenizer)
+    assert whence.measure(half, TEXT, ["mixing"]).mixing.dtype == np.float32
 
 
 def test_a_decoder(smollm2):

@@ -31,9 +31,10 @@ def alternative(
     given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
     found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
     both = {"attention": found.attention, "alternative": found.alternative}
+    dtype = torch.promote_types(model.model.dtype, torch.float32)
     tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}
     return xarray.Dataset(
-        {name: (("target", "source"), weights[0].float().cpu().numpy()) for name, weights in both.items()},
+        {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in both.items()},
         coords={"layer": layer, "head": head, **tokens},
         attrs={
             "model": model.id,

@@ -96,7 +96,7 @@ def _arrays(
         found |= compute(found, settings)
     arrays = {name: _placed(found[name], wanted[name]) for name in wanted if name in found}
     for compute in computes("model", needed):
-        arrays |= {name: values.float().cpu().numpy() for name, values in compute(settings).items() if name in wanted}
+        arrays |= {name: kept.numpy() for name, kept in _kept(compute(settings), settings).items() if name in wanted}
     return arrays
 
 
@@ -115,14 +115,24 @@ def _over_blocks(settings: Settings, computes: list[Callable[..., Mapping[str, T
     def visit(block: Block) -> dict[str, Tensor]:
         kept: dict[str, Tensor] = {}
         for compute in computes:
-            found = compute(block, settings)
-            kept |= {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
+            kept |= _kept(compute(block, settings), settings)
             if settings.progress is not None:
                 settings.progress(next(steps), settings.anatomy.layers * len(computes))
         return kept
 
     blocks = walk(settings.anatomy, settings.batch, visit).blocks
     return {name: torch.stack([block[name] for block in blocks]) for name in blocks[0]}
+
+
+def _kept(found: Mapping[str, Tensor], settings: Settings) -> dict[str, Tensor]:
+    """What was wanted, in the precision it is given back in."""
+    dtype = precision(settings.anatomy.model.dtype)
+    return {name: values.to("cpu", dtype) for name, values in found.items() if name in settings.wanted}
+
+
+def precision(dtype: torch.dtype) -> torch.dtype:
+    """float64 for a model in float64; float32 for all others, half precision included."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def _placed(values: Tensor, variable: Variable) -> np.ndarray:
@@ -183,7 +193,8 @@ def _claim(model: Model, wanted: Mapping[str, Variable], tokens: int, limit: int
     anatomy = model.anatomy
     sizes = {"layer": anatomy.layers, "head": anatomy.heads, "method": len(METHODS), "neighbour": len(NEIGHBOURS)}
     sizes |= {"target": tokens, "source": tokens, "distance": 2 * tokens - 1}
-    kept = sum(4 * math.prod(sizes[dim] for dim in variable.dims) for variable in wanted.values())
+    size = precision(model.model.dtype).itemsize
+    kept = sum(size * math.prod(sizes[dim] for dim in variable.dims) for variable in wanted.values())
     needed = 2 * kept + attention_bytes(1, anatomy.heads, tokens)  # stacking holds the pieces and the whole
     if needed > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(needed))
