@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import whence
-from tests.families import GROUPED, scatter
+from tests.families import scatter
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import HEADS, MAP, MEASURES, METHODS, variables
 
@@ -18,7 +18,7 @@ CHEAP = [name for name in MEASURES if name != "minimum_simplex"]
 @pytest.fixture(scope="module")
 def odd():
     """A family that the table of families does not have: attention and values, no norms."""
-    config = AutoConfig.for_model("arcee", **GROUPED, pad_token_id=0)
+    config = AutoConfig.for_model("ctrl", vocab_size=97, n_embd=64, n_layer=3, n_head=4, dff=80)
     words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 4, "b": 5, "c": 6}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
@@ -92,8 +92,10 @@ def test_nothing_flows_from_the_future(smollm2):
 def test_a_family_outside_the_table_gives_what_it_can(odd):
     found = whence.measure(odd, "a b c a", ["attention", "effective", "null", "rank", "attn_w"])
     assert np.isfinite(found.effective.values).all()
-    with pytest.raises(Unsupported, match=r"'mixing' needs norms.*'arcee'"):
+    with pytest.raises(Unsupported, match=r"'mixing' needs norms.*'ctrl'"):
         whence.measure(odd, "a b c", ["mixing"])
+    with pytest.raises(Unsupported, match=r"'attn_n' needs norms.* of 'norms' ask for attn_w, attnres_w\."):
+        whence.measure(odd, "a b c", ["norms"])
 
 
 def test_another_attention_that_does_the_same(builtin):

@@ -4,7 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForMaskedLM,
+)
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.models.bert import modeling_bert
 
@@ -31,6 +37,27 @@ def test_every_family_passes_every_check(name):
 def test_experts_give_all_but_their_neurons(name, experts):
     lacks = {"neurons", "rows"} if name == "gpt_oss" else {"neurons"}
     assert capabilities(verify(locate(build(name, experts_implementation=experts)))) == EVERYTHING - lacks
+
+
+TEXT = GROUPED | {"head_dim": 16, "pad_token_id": 0, "sliding_window": 5}
+SEES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 14}
+DEEP = {"depth": 2, "hidden_size": 32, "num_heads": 2, "intermediate_size": 48, "out_hidden_size": 64}
+TURNS = {"rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}}
+ALSO_IMAGES = {
+    "gemma3": ({"mm_tokens_per_image": 4, "image_token_index": 90}, TEXT, SEES | {"image_size": 28}),
+    "mistral3": ({"image_token_index": 90}, TEXT | {"model_type": "mistral"}, SEES | {"model_type": "pixtral"}),
+    "qwen2_5_vl": ({"image_token_id": 90, "video_token_id": 91}, TEXT | TURNS, DEEP),
+    "qwen3_vl": ({"image_token_id": 90, "video_token_id": 91}, TEXT | TURNS, DEEP | {"deepstack_visual_indexes": [0]}),
+}
+
+
+@pytest.mark.parametrize("kind", ALSO_IMAGES)
+def test_a_model_that_also_reads_images_is_read_on_text(kind):
+    settings, text, vision = ALSO_IMAGES[kind]
+    config = AutoConfig.for_model(kind, text_config=text, vision_config=vision, **settings)
+    model = scatter(AutoModelForImageTextToText.from_config(config)).eval()
+    anatomy = locate(model)
+    assert anatomy.layers == 3 and capabilities(verify(anatomy)) == EVERYTHING
 
 
 def test_an_activation_with_weights_of_its_own():

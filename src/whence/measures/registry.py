@@ -295,13 +295,17 @@ def chosen(names: str | Iterable[str], gives: frozenset[str], family: str) -> di
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise BadInput("No measure was asked for; `whence measures` lists them.")
-    found = {name: variable for given in wanted for name, variable in _expanded(given).items()}
-    for name, variable in found.items():
-        if not variable.needs <= gives:
-            raise Unsupported(
-                f"{name!r} needs {_listed(variable.needs - gives)}, which could not be read of the family {family!r};"
-                f" it gives {_listed(gives)}."
-            )
+    found: dict[str, Variable] = {}
+    for given in wanted:
+        variables_of = _expanded(given)
+        possible = [name for name, variable in variables_of.items() if variable.needs <= gives]
+        for name, variable in variables_of.items():
+            if name not in possible:
+                raise Unsupported(
+                    f"{name!r} needs {_listed(variable.needs - gives)}, which the family {family!r} does not give; "
+                    + (f"of {given!r} ask for {_listed(possible)}." if possible else f"it gives {_listed(gives)}.")
+                )
+        found |= variables_of
     return found
 
 

@@ -30,6 +30,7 @@ from whence.models.products import overheard
 from whence.models.trace import Batch, Block, Kept, Trace
 
 SEAM = "whence"
+IMPLEMENTATIONS = {INTERFACE: SEAM, PRODUCTS: "eager"}
 SETTINGS = ("_attn_implementation", "_experts_implementation")  # of a configuration, put back afterwards
 FEW = 32
 Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
@@ -112,16 +113,12 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
     Its state is read under the lock: what another thread borrowed is not how the model was.
     """
     with _lock, torch.autocast(model.device.type, enabled=False):
-        configs = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
-        settings = [(config, name, getattr(config, name)) for config in configs.values() for name in SETTINGS]
+        settings = [(config, name, getattr(config, name)) for config in _configs(model) for name in SETTINGS]
         training = [module for module in model.modules() if module.training]
         try:
             model.eval()
-            if seam == INTERFACE:
-                model.set_attn_implementation(SEAM)
-            elif seam == PRODUCTS:  # the method leaves families alone that are outside the interface
-                for config in configs.values():
-                    config._attn_implementation = "eager"
+            if seam is not None:
+                attend_by(model, IMPLEMENTATIONS[seam])
             with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
                 yield
         finally:
@@ -129,6 +126,17 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
                 setattr(config, name, setting)
             for module in training:
                 module.training = True
+
+
+def attend_by(model: PreTrainedModel, implementation: str) -> None:
+    """As `set_attn_implementation`, also in families that it refuses because they are outside the interface."""
+    for config in _configs(model):
+        config._attn_implementation = implementation
+
+
+def _configs(model: PreTrainedModel) -> list[Any]:
+    found = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
+    return list(found.values())
 
 
 @contextmanager

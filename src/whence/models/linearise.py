@@ -62,7 +62,7 @@ def _import_quietly() -> None:
 def _borrowed(anatomy: Anatomy) -> Iterator[None]:
     with capture.borrowed(anatomy.model, anatomy.seam), capture.hearing(lambda *heard: None), answering(own_attention):
         if anatomy.seam == INTERFACE:
-            anatomy.model.set_attn_implementation(SEAM)
+            capture.attend_by(anatomy.model, SEAM)
         anatomy.config._experts_implementation = "eager"  # the grouped product has no forward derivative (torch 2.13)
         yield
 
@@ -216,5 +216,5 @@ def _check_derivative(anatomy: Anatomy, step: Step) -> None:
         reason = str(error).splitlines()[0]
         raise Unsupported(
             f"The blocks of {type(anatomy.model).__name__} have no forward derivative ({reason}), so their Jacobian"
-            " cannot be had; load the model without custom kernels."
+            " cannot be had; if they were loaded with custom kernels, load the model without."
         ) from error

@@ -131,6 +131,6 @@ def _refuse_early(model: PreTrainedModel) -> None:
 
 def _unseen(model: PreTrainedModel) -> str:
     return (
-        f"The family {model.config.model_type!r} does not use transformers' attention interface (version"
-        f" {transformers.__version__}), so its attention cannot be read; {WHERE}."
+        f"No attention was found in the family {model.config.model_type!r}, neither in transformers' attention"
+        f" interface (version {transformers.__version__}) nor as a softmax times values; {WHERE}."
     )
