@@ -148,6 +148,8 @@ EXPERTS = {
     "gpt_oss": ("gpt_oss", MOE | WINDOW | {"num_local_experts": 4}),
 }
 EVERY = CONFIGS | EXPERTS
+DOUBLE = [(name, torch.float64) for name in EVERY]  # exact everywhere; in single precision where anatomies differ most
+SINGLE = [(name, torch.float32) for name in ("bert", "xlnet", "gpt_neox", "llama", "gemma2", "mpnet", "mixtral")]
 SWITCHED = [name for name in EXPERTS if name != "llama4_text"]  # whose experts can be computed in several ways
 NO_VALUE_MAP = {"deepseek_v2", "deepseek_v3"}  # a norm stands between what the attention reads and its values
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}

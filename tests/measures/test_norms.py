@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.families import EVERY, batch, build
+from tests.families import DOUBLE, EVERY, SINGLE, batch, build
 from tests.measures.blocks import drawn
 from tests.measures.reference import apart, attention_vectors, captured, ratios
 from whence.measures import grams
@@ -21,8 +21,7 @@ VECTORS = tuple(name for name in NAMES if name.endswith("_n"))
 LIMITS = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 
-@pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize(("name", "dtype"), DOUBLE + SINGLE)
 def test_maps_and_mixing_are_those_of_the_vectors(name, dtype):
     (_, block, *_), rows = captured(name, dtype)
     found = maps_and_mixing(block, rows.mask)

@@ -152,6 +152,23 @@ MPNET = replace(ROBERTA, attention=Around(after="attention.LayerNorm"))
 MEGATRON_BERT = replace(
     BERT, attention=Around(before="attention.ln"), feed_forward=Around(before="ln"), final_norm="ln"
 )
+T5 = Family(
+    attention=Around(before="layer.0.layer_norm"),
+    feed_forward=Around(before="layer.1.layer_norm"),
+    mlp=Mlp("layer.1.DenseReluDense.wi", "layer.1.DenseReluDense.act", "layer.1.DenseReluDense.wo"),
+    head=HeadPaths("lm_head"),
+    final_norm="final_layer_norm",
+)
+T5_GATED = replace(
+    T5,
+    mlp=Mlp(
+        "layer.1.DenseReluDense.wi_0",
+        "layer.1.DenseReluDense.act",
+        "layer.1.DenseReluDense.wo",
+        linear="layer.1.DenseReluDense.wi_1",
+    ),
+)
+ENCODER_OF_T5 = Either(attrgetter("is_gated_act"), {False: T5, True: T5_GATED})
 XLNET = Family(
     attention=Around(after="rel_attn.layer_norm"),
     feed_forward=Around(after="ff.layer_norm"),
@@ -251,6 +268,8 @@ FAMILIES: dict[str, Family | Either] = {
     "deberta": Either(attrgetter("legacy"), {True: BERT}),
     "deberta-v2": Either(attrgetter("legacy"), {True: BERT}),
     "mpnet": MPNET,
+    "t5": ENCODER_OF_T5,
+    "mt5": ENCODER_OF_T5,
     "megatron-bert": MEGATRON_BERT,
     "xlnet": XLNET,
     "gpt2": GPT2,

@@ -103,12 +103,13 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
 
 
 def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Module:
-    """The nearest ancestor that is an element of a ModuleList."""
+    """The nearest ancestor in a ModuleList of its like; T5 keeps the unlike parts of a block in a list too."""
     module = attention
     while module in parents:
-        if isinstance(parents[module], nn.ModuleList):
+        parent = parents[module]
+        if isinstance(parent, nn.ModuleList) and len({type(like) for like in parent}) == 1:
             return module
-        module = parents[module]
+        module = parent
     raise Unsupported(f"{type(attention).__name__} is not inside a list of blocks, which whence needs; {WHERE}.")
 
 
@@ -122,8 +123,8 @@ def _stack(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> PreTrained
 def _refuse_early(model: PreTrainedModel) -> None:
     if model.config.is_encoder_decoder:
         raise Unsupported(
-            f"{model.config.model_type} is an encoder-decoder, which whence does not read; load an encoder-only or"
-            " decoder-only model."
+            f"{model.config.model_type} is an encoder-decoder, which whence does not read; load an encoder or a decoder"
+            " (of T5 and mT5, the encoder alone: T5EncoderModel, MT5EncoderModel)."
         )
     if not hasattr(model.config.get_text_config(), "vocab_size"):
         raise Unsupported(f"{type(model).__name__} has no vocabulary, so it reads no text.")

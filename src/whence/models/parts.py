@@ -151,7 +151,12 @@ def read_norm(module: nn.Module | None, offset: float, like: Float[Tensor, " m"]
     state = dict(module.named_parameters(recurse=False))
     weight = state["weight"].detach() + offset if "weight" in state else ones_like(like)
     bias = state["bias"].detach() if "bias" in state else None
-    return Norm(weight, bias, centred="LayerNorm" in type(module).__name__, eps=_epsilon(module))
+    return Norm(weight, bias, _is_centred(type(module).__name__), eps=_epsilon(module))
+
+
+def _is_centred(name: str) -> bool:
+    """T5 calls its RMSNorm a LayerNorm."""
+    return "LayerNorm" in name and "T5" not in name
 
 
 def _epsilon(module: nn.Module) -> float:

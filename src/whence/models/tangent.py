@@ -98,9 +98,9 @@ class Step:
 
     @cached_property
     def tried(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
-        """Two random tangents, and what the block's own code makes of them."""
+        """A random tangent, and what the block's own code makes of it."""
         generator = torch.Generator().manual_seed(0)
-        tangents = torch.randn(2, *self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
+        tangents = torch.randn(1, *self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
         return tangents, self.push(tangents)
 
     @property
