@@ -147,6 +147,47 @@ EXPERTS = {
     ),
     "gpt_oss": ("gpt_oss", MOE | WINDOW | {"num_local_experts": 4}),
 }
+# blocks that attend in part or not at all
+STATE = {"vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 3, "state_size": 8}
+LINEAR = GROUPED | {"head_dim": 16, "pad_token_id": 0, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+LINEAR |= {"num_hidden_layers": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+UNATTENDED = {
+    "mamba": ("mamba", STATE),
+    "mamba2": ("mamba2", STATE | {"num_heads": 8, "head_dim": 16, "n_groups": 2, "chunk_size": 4}),
+    "falcon_mamba": ("falcon_mamba", STATE),
+    "rwkv": ("rwkv", {"vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 3, "context_length": 64}),
+    "xlstm": ("xlstm", {"vocab_size": 97, "hidden_size": 64, "num_hidden_layers": 3, "num_heads": 4}),
+    "qwen3_next": (
+        "qwen3_next",
+        LINEAR
+        | {
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 48,
+            "shared_expert_intermediate_size": 32,
+        },
+    ),
+    "qwen3_5_text": ("qwen3_5_text", LINEAR),
+    "jamba": (
+        "jamba",
+        GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "use_mamba_kernels": False},
+    ),
+    "lfm2": ("lfm2", GROUPED | {"layer_types": ["conv", "full_attention", "conv"], "pad_token_id": 0}),
+    "granitemoehybrid": (
+        "granitemoehybrid",
+        GROUPED
+        | {
+            "layer_types": ["mamba", "attention", "mamba"],
+            "mamba_n_heads": 8,
+            "mamba_d_head": 16,
+            "mamba_d_state": 8,
+            "mamba_n_groups": 1,
+            "mamba_chunk_size": 4,
+            "shared_intermediate_size": 80,
+            "num_local_experts": 0,
+        },
+    ),
+}
 EVERY = CONFIGS | EXPERTS
 DOUBLE = [(name, torch.float64) for name in EVERY]  # exact everywhere; in single precision where anatomies differ most
 SINGLE = [(name, torch.float32) for name in ("bert", "xlnet", "gpt_neox", "llama", "gemma2", "mpnet", "mixtral")]
@@ -171,7 +212,7 @@ def batch(lengths: list[int], side: str = "right", seed: int = 0, vocabulary: in
 
 def build(name: str, seed: int = 0, **more) -> PreTrainedModel:
     """The named tiny model in eval mode; biases and norm weights are random too, or their place would go untested."""
-    kind, settings = EVERY[name]
+    kind, settings = (EVERY | UNATTENDED)[name]
     torch.manual_seed(seed)
     more = ({"experts_implementation": "eager"} | more) if name in EXPERTS else more  # the others have no float64
     config = AutoConfig.for_model(kind, **(settings | more))

@@ -166,3 +166,12 @@ def test_auto_is_exact_for_few_sources(builtin, encoded):
     assert jacobian(builtin.anatomy, encoded, layers=[1], sources=[1]).standard_error is None
     long = encode(builtin.anatomy, builtin.tokenizer, sentence("a b c d e f g h i j")).batch
     assert jacobian(builtin.anatomy, long, layers=[1]).standard_error is not None
+
+
+def test_norms_whose_squares_are_tiny_have_errors_too():
+    """State-space models forget: a derivative of 1e-12 is no rarity, and its fourth power is zero in float32."""
+    squares = 1e-30 * torch.rand(6, 1, 2, 3)
+    norms, errors = estimate(squares, 64)
+    expected, relative = estimate(squares.double(), 64)
+    torch.testing.assert_close(norms.double(), expected, rtol=1e-4, atol=0)
+    torch.testing.assert_close(errors.double(), relative, rtol=1e-4, atol=0)

@@ -41,7 +41,7 @@ def test_the_builtin_model_needs_no_network_and_no_hub(monkeypatch):
     assert time.perf_counter() - start < 10  # 2 s on a machine that does nothing else
     assert model.model.dtype == torch.float32
     assert (model.anatomy.layers, model.anatomy.heads, model.anatomy.width) == (6, 12, 384)
-    assert model.gives == {"attention", "rows", "values", "norms", "neurons", "head", "left padding"}
+    assert model.gives == {"attention", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
 
 
 def test_the_builtin_model_fills_in_masks(builtin):
@@ -68,7 +68,7 @@ def test_a_real_decoder_from_gguf(smollm2, smollm2_folder):
     checks = pandas.read_csv(smollm2_folder / "checks.csv")
     assert checks.passed.all() and checks.error.max() < 1e-5
     assert smollm2.anatomy.family == "llama" and smollm2.anatomy.causal
-    assert smollm2.gives == {"attention", "rows", "values", "norms", "neurons", "head", "left padding"}
+    assert smollm2.gives == {"attention", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
 
 
 def test_a_folder(folder):
@@ -164,11 +164,11 @@ def test_a_model_that_does_not_exist(name, says):
 
 
 def test_a_family_that_is_not_supported(tmp_path, tokenizer):
-    from transformers import MambaConfig, MambaForCausalLM
+    from transformers import FNetConfig, FNetForMaskedLM
 
-    MambaForCausalLM(MambaConfig(vocab_size=97, hidden_size=64, num_hidden_layers=2)).save_pretrained(tmp_path)
+    FNetForMaskedLM(FNetConfig(vocab_size=97, hidden_size=64, num_hidden_layers=2)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(Unsupported, match="'mamba'"):
+    with pytest.raises(Unsupported, match="'fnet'"):
         whence.load(tmp_path)
 
 

@@ -21,7 +21,7 @@ from whence.models.families import Around
 from whence.models.locate import locate, probe
 from whence.models.verify import capabilities, verify
 
-EVERYTHING = {"attention", "rows", "values", "norms", "neurons", "head", "left padding"}
+EVERYTHING = {"attention", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -97,11 +97,16 @@ def test_attention_without_weights_is_refused(monkeypatch):
         locate(build("bert"))
 
 
-@pytest.mark.parametrize("kind", ["mamba", "fnet"])
-def test_a_model_without_attention_is_refused_by_name(kind):
-    config = AutoConfig.for_model(kind, vocab_size=97, hidden_size=64, num_hidden_layers=2)
-    with pytest.raises(Unsupported, match=f"family '{kind}'"):
-        locate(AutoModel.from_config(config).eval())
+def test_a_convolution_between_blocks_takes_derivatives_away():
+    model = build("deberta-v2", conv_kernel_size=3, conv_act="gelu")
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"derivatives"}
+
+
+def test_mixing_that_sees_the_padding_is_refused():
+    config = AutoConfig.for_model("fnet", vocab_size=97, hidden_size=64, num_hidden_layers=2)
+    anatomy = locate(AutoModel.from_config(config).eval())
+    with pytest.raises(Unsupported, match=r"family 'fnet'.*right padding"):
+        verify(anatomy)
 
 
 def test_a_layer_that_ignores_the_setting_is_seen():

@@ -30,6 +30,7 @@ ATTENTION = frozenset({"attention"})
 ROWS = frozenset({"attention", "rows"})
 VALUES = frozenset({"attention", "values"})
 NORMS = frozenset({"attention", "values", "norms"})
+DERIVATIVES = frozenset({"derivatives"})
 NEURONS = NORMS | {"neurons"}
 
 
@@ -204,10 +205,10 @@ MEASURES: dict[str, Measure] = {
     "contribution": Measure(
         about="How much each input token contributed to each hidden token (Hidden Token Attribution).",
         variables={
-            "contribution": Variable(MAP, _SHARE, "share of an input token in a hidden token", ATTENTION),
-            "contribution_error": Variable(MAP, _SHARE, "its standard error; zero when exact", ATTENTION),
-            "contribution_probes": Variable((), "directions", "tried of each input token", ATTENTION),
-            "contribution_misplaced": Variable((), _SHARE, "expected at the wrong input token", ATTENTION),
+            "contribution": Variable(MAP, _SHARE, "share of an input token in a hidden token", DERIVATIVES),
+            "contribution_error": Variable(MAP, _SHARE, "its standard error; zero when exact", DERIVATIVES),
+            "contribution_probes": Variable((), "directions", "tried of each input token", DERIVATIVES),
+            "contribution_misplaced": Variable((), _SHARE, "expected at the wrong input token", DERIVATIVES),
         },
         papers=("brunner2020",),
         source="flows:flow",
@@ -217,10 +218,10 @@ MEASURES: dict[str, Measure] = {
     "jacobian": Measure(
         about="How strongly each hidden token reacts to each input token.",
         variables={
-            "jacobian": Variable(MAP, "norm", "norm of the derivative by the input token", ATTENTION),
-            "jacobian_error": Variable(MAP, "norm", "its standard error; zero when exact", ATTENTION),
-            "jacobian_probes": Variable((), "directions", "tried of each input token", ATTENTION),
-            "jacobian_misplaced": Variable((), _SHARE, "expected at the wrong input token", ATTENTION),
+            "jacobian": Variable(MAP, "norm", "norm of the derivative by the input token", DERIVATIVES),
+            "jacobian_error": Variable(MAP, "norm", "its standard error; zero when exact", DERIVATIVES),
+            "jacobian_probes": Variable((), "directions", "tried of each input token", DERIVATIVES),
+            "jacobian_misplaced": Variable((), _SHARE, "expected at the wrong input token", DERIVATIVES),
         },
         papers=("brunner2020",),
         source="flows:flow",
@@ -230,13 +231,13 @@ MEASURES: dict[str, Measure] = {
     "origin": Measure(
         about="What contributions say in a few numbers: what is left of a token, and from how far the rest came.",
         variables={
-            "self_contribution": Variable(BY_TOKEN, _SHARE, "share of the token itself", ATTENTION),
-            "own_largest": Variable(BY_TOKEN, "0 or 1", "whether it is its own largest contributor", ATTENTION),
+            "self_contribution": Variable(BY_TOKEN, _SHARE, "share of the token itself", DERIVATIVES),
+            "own_largest": Variable(BY_TOKEN, "0 or 1", "whether it is its own largest contributor", DERIVATIVES),
             "by_distance": Variable(
-                ("layer", "distance"), "tokens", "total contribution by place, source - target", ATTENTION
+                ("layer", "distance"), "tokens", "total contribution by place, source - target", DERIVATIVES
             ),
             "by_neighbour": Variable(
-                ("layer", "target", "neighbour"), _SHARE, "mean contribution of a group of neighbours", ATTENTION
+                ("layer", "target", "neighbour"), _SHARE, "mean contribution of a group of neighbours", DERIVATIVES
             ),
         },
         papers=("brunner2020",),
@@ -246,7 +247,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "jacobian_local": Measure(
         about="How strongly each token after a block reacts to each token before it, exact.",
-        variables={"jacobian_local": Variable(MAP, "norm", "norm of the derivative in one block", ATTENTION)},
+        variables={"jacobian_local": Variable(MAP, "norm", "norm of the derivative in one block", DERIVATIVES)},
         papers=("brunner2020",),
         source="flows:local",
         over="model",
@@ -254,7 +255,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "gradient": Measure(
         about="G*: gradient of the sum of a hidden token's components by each input token.",
-        variables={"gradient": Variable(MAP, "norm", "length of the gradient by the input token", ATTENTION)},
+        variables={"gradient": Variable(MAP, "norm", "length of the gradient by the input token", DERIVATIVES)},
         papers=("westera2019",),
         source="flows:gradients",
         over="model",
@@ -262,7 +263,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "gradient_local": Measure(
         about="G: the same in one block.",
-        variables={"gradient_local": Variable(MAP, "norm", "length of the gradient in one block", ATTENTION)},
+        variables={"gradient_local": Variable(MAP, "norm", "length of the gradient in one block", DERIVATIVES)},
         papers=("westera2019",),
         source="flows:gradients_local",
         over="model",

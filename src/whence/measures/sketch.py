@@ -91,7 +91,7 @@ def estimate(
     """
     count = len(squares)
     mean = squares.mean(dim=0)
-    own = torch.where(mean > 0, squares.var(dim=0) / mean.square(), 0.0)
+    own = (squares / torch.where(mean > 0, mean, 1.0)).var(dim=0)  # a mean that is tiny has no square
     reached = (mean > 0).sum(dim=1, keepdim=True).clamp(min=1)
     pooled = own.sum(dim=1, keepdim=True) / reached
     shrunk = ((count - 1) * own + PRIOR * pooled) / (count - 1 + PRIOR)

@@ -20,6 +20,7 @@ from whence.models.tangent import Chain
 ROWS, TANGENTS = 2048, 32
 # what is alive inside a block: so many tensors as wide as the stream, so many as large as the attention
 WIDE, SQUARE = 24, 6
+ALIVE = 8  # of the largest tensor, in blocks that are not known to attend
 Visit = Callable[[int, int, Float[Tensor, "u k m"]], None]
 Progress = Callable[[int, int], None]
 
@@ -114,7 +115,8 @@ def _inside(chain: Chain) -> int:
     tokens, width = chain.states.shape
     attended = chain.steps[0].attended
     heads = 1 if attended is None else attended.weights[:, :, 0, 0].numel()
-    return chain.states.element_size() * tokens * (WIDE * width + SQUARE * heads * tokens)
+    known = chain.states.element_size() * tokens * (WIDE * width + SQUARE * heads * tokens)
+    return max([known, *(ALIVE * step.largest for step in chain.steps if step.attended is None)])
 
 
 def _room(chain: Chain, memory: int) -> int:

@@ -61,6 +61,7 @@ class Anatomy:
     """Where things are in one loaded model. `row` is None for a family the table does not have.
 
     `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
+    `heads` is 0 where not every block attends: then nothing is known of any but the states around it.
     """
 
     model: PreTrainedModel
@@ -74,6 +75,10 @@ class Anatomy:
     heads: int
     causal: bool
     seam: str | None = INTERFACE
+
+    @property
+    def attends(self) -> bool:
+        return self.heads > 0
 
     def parts(self, block: nn.Module) -> Parts | None:
         """The block's weights, read anew at every pass so that they are never stale; None when not all are known."""

@@ -241,8 +241,19 @@ class _Recorder:
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
         states = self._batch_first(first(output))
         parts, layer = self.anatomy.parts(block), len(self.kept) + 1
-        self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **self._open)))
+        found = self._open if self.anatomy.attends else self._open | _nothing_attended(states)
+        self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **found)))
         self._open = {}
 
     def _batch_first(self, states: Tensor) -> Tensor:
         return states.transpose(0, 1) if self.anatomy.family == "xlnet" else states
+
+
+def _nothing_attended(states: Tensor) -> dict[str, Any]:
+    """The attention of no heads."""
+    rows, tokens, _ = states.shape
+    none = {
+        "attention": states.new_zeros(rows, 0, tokens, tokens),
+        "grouped_values": states.new_zeros(rows, 0, tokens, 0),
+    }
+    return none | {"mask": None}

@@ -266,7 +266,10 @@ FAMILIES: dict[str, Family | Either] = {
     "distilbert": DISTILBERT,
     "modernbert": MODERNBERT,
     "deberta": Either(attrgetter("legacy"), {True: BERT}),
-    "deberta-v2": Either(attrgetter("legacy"), {True: BERT}),
+    "deberta-v2": Either(
+        lambda config: (config.legacy, getattr(config, "conv_kernel_size", 0) > 0),
+        {(True, False): BERT, (True, True): replace(BERT, lacks=frozenset({"derivatives"}))},
+    ),
     "mpnet": MPNET,
     "t5": ENCODER_OF_T5,
     "mt5": ENCODER_OF_T5,

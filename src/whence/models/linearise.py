@@ -46,7 +46,8 @@ def linearised(anatomy: Anatomy, batch: Batch, embedding_sum: bool = False) -> I
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
         steps = tuple(_attending(step) for step in recorder.steps)
         _check_chain(anatomy, steps)
-        _check_derivative(anatomy, steps[0])
+        for step in {step.attended is None: step for step in reversed(steps)}.values():
+            _check_derivative(anatomy, step)
         start = _start(anatomy, batch, recorder.norm) if embedding_sum and recorder.norm is not None else None
         yield Chain(steps, anatomy.causal, start)
 

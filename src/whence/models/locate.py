@@ -1,7 +1,9 @@
 """Finds a model's blocks and output projections by watching one forward pass over a few tokens."""
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import transformers
@@ -17,6 +19,7 @@ from whence.models.hooks import here
 from whence.models.trace import Batch
 
 PROBE_LENGTH = 11
+CLOSE = 1e-6  # of the largest entry, for what should be the same
 WHERE = "the page Models of the documentation lists the families that work"
 
 
@@ -25,12 +28,13 @@ def locate(model: PreTrainedModel) -> Anatomy:
     _refuse_early(model)
     if model.config.model_type == "xlnet":
         attention = [layer.rel_attn for layer in model.base_model.layer]
-        return _located(model, _Witness(attention, heads=model.config.n_head, causal=False), seam=None)
+        witness = _Witness(attention, heads=model.config.n_head, causal=False)
+        return _located(model, witness, seam=None) or _unattended(model, seam=None)
     for seam in (INTERFACE, PRODUCTS):
         witness = _watched(model, seam)
         if witness.attention:
-            return _located(model, witness, seam)
-    raise Unsupported(_unseen(model))
+            return _located(model, witness, seam) or _unattended(model, seam)
+    return _unattended(model, seam=None)
 
 
 def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
@@ -81,20 +85,26 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
     return witness
 
 
-def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy:
-    parents = {child: parent for parent in model.modules() for child in parent.children()}
-    blocks = [_block(module, parents) for module in witness.attention]
+def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy | None:
+    """None where some blocks attend and others do not, unless the family is known to attend in all of them."""
+    parents = _parents(model)
+    found = {module: block for module in witness.attention if (block := _block(module, parents)) is not None}
+    if len(found) < len(set(witness.attention)):
+        return None
+    blocks = [found[module] for module in witness.attention]
     owner = parents[parents[blocks[0]]]
     stack = _stack(owner, parents)
-    config = stack.config
+    row = row_of(stack.config.model_type, stack.config)
+    if row is None and list(parents[blocks[0]].children()) != blocks:
+        return None
     return Anatomy(
         model=model,
-        family=config.model_type,
-        row=row_of(config.model_type, config),
+        family=stack.config.model_type,
+        row=row,
         stack=stack,
         owner=owner,
         blocks=tuple(blocks),
-        projections={_block(module, parents): projected for module, projected in witness.projection.items()},
+        projections={found[module]: projected for module, projected in witness.projection.items()},
         layers=len(blocks),
         heads=witness.heads,
         causal=witness.causal,
@@ -102,7 +112,62 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     )
 
 
-def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Module:
+def _unattended(model: PreTrainedModel, seam: str | None) -> Anatomy:
+    """A model of which some blocks attend or none, such as state-space models: only its states can be followed."""
+    blocks = _in_turn(model)
+    parents = _parents(model)
+    owner = parents[parents[blocks[0]]]
+    stack = _stack(owner, parents)
+    return Anatomy(
+        model=model,
+        family=stack.config.model_type,
+        row=None,
+        stack=stack,
+        owner=owner,
+        blocks=blocks,
+        projections={},
+        layers=len(blocks),
+        heads=0,
+        causal=_is_causal(stack),
+        seam=seam,
+    )
+
+
+def _in_turn(model: PreTrainedModel) -> tuple[nn.Module, ...]:
+    """The longest list of modules that each read a state per token, once."""
+    given, calls = probe(model), Counter[nn.Module]()
+    lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
+
+    def called(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        states = args[0] if args else kwargs.get("hidden_states")
+        if isinstance(states, Tensor) and states.ndim == 3 and states.shape[:2] == given.ids.shape:
+            calls[module] += 1
+
+    with ExitStack() as hooks, borrowed(model, seam=None), torch.no_grad():
+        for module in {element for part in lists for element in part}:
+            hooks.callback(module.register_forward_pre_hook(here(called), with_kwargs=True).remove)
+        run(model.base_model, given)
+    taken = [part for part in lists if len(part) and all(calls[element] == 1 for element in part)]
+    if not taken:
+        raise Unsupported(_unseen(model))
+    return max((tuple(part) for part in taken), key=len)
+
+
+def _is_causal(stack: PreTrainedModel) -> bool:
+    """Whether another last token leaves the states before it as they were."""
+    given = probe(stack, PROBE_LENGTH + 1)
+    other = Batch(given.ids.clone(), given.mask)
+    given.ids[0, -1] = given.ids[0, 0]
+    with borrowed(stack, seam=None), torch.no_grad():
+        states, changed = (run(stack, batch)[0, :-1] for batch in (given, other))
+    return bool((states - changed).abs().max() <= CLOSE * states.abs().max())
+
+
+def _parents(model: PreTrainedModel) -> dict[nn.Module, nn.Module]:
+    return {child: parent for parent in model.modules() for child in parent.children()}
+
+
+def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Module | None:
     """The nearest ancestor in a ModuleList of its like; T5 keeps the unlike parts of a block in a list too."""
     module = attention
     while module in parents:
@@ -110,7 +175,7 @@ def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Modu
         if isinstance(parent, nn.ModuleList) and len({type(like) for like in parent}) == 1:
             return module
         module = parent
-    raise Unsupported(f"{type(attention).__name__} is not inside a list of blocks, which whence needs; {WHERE}.")
+    return None
 
 
 def _stack(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> PreTrainedModel:
@@ -132,6 +197,6 @@ def _refuse_early(model: PreTrainedModel) -> None:
 
 def _unseen(model: PreTrainedModel) -> str:
     return (
-        f"No attention was found in the family {model.config.model_type!r}, neither in transformers' attention"
-        f" interface (version {transformers.__version__}) nor as a softmax times values; {WHERE}."
+        f"In the family {model.config.model_type!r} (transformers {transformers.__version__}) no list of blocks was"
+        f" found that each read the states of all tokens once; {WHERE}."
     )

@@ -23,6 +23,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from whence.models import capture
 from whence.models.parts import Parts
+from whence.models.sizes import Sizes
 
 SEAM = "whence-tangent"
 # states and weights in half precision are taken to float32: a derivative of rounded numbers is noise
@@ -102,6 +103,13 @@ class Step:
         generator = torch.Generator().manual_seed(0)
         tangents = torch.randn(1, *self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
         return tangents, self.push(tangents)
+
+    @cached_property
+    def largest(self) -> int:
+        """Bytes of the largest tensor that one tangent makes in the block's own code."""
+        with Sizes() as sizes:
+            self.push(self.tried[0])
+        return sizes.largest
 
     @property
     def _heads(self) -> Float[Tensor, "t n"]:

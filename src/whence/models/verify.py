@@ -5,6 +5,7 @@ of these checks: attention implementations that hand out no weights, ignored set
 sinks, states past the final norm, positions shifted by padding.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from whence.models.trace import Batch, Block, Trace
 LIMITS = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 # whence itself pads on the right, so a family that shifts under left padding can still be measured
-PADDING = {"left": "left padding", "right": "attention"}
+PADDING = {"left": "left padding", "right": None}
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     wrong = [] if anatomy.row is None else [check for check in failed if check.gives not in anatomy.row.lacks]
     if wrong:
         raise VerificationFailed(_sentence(anatomy, wrong[0], "please report it with both versions"))
-    vital = [check for check in failed if check.gives == "attention"]
+    vital = [check for check in failed if check.gives == _least(anatomy)]
     if vital:
         raise Unsupported(_sentence(anatomy, vital[0], WHERE))
     return checks
@@ -69,6 +70,11 @@ def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
     """What may be measured: a capability is there when it was checked and none of its checks failed."""
     failed = {check.gives for check in checks if not check.passed}
     return frozenset(check.gives for check in checks) - failed
+
+
+def _least(anatomy: Anatomy) -> str:
+    """What a model must give to be read at all: where not all layers attend, that its states can be followed."""
+    return "attention" if anatomy.attends else "derivatives"
 
 
 def _gather(anatomy: Anatomy) -> _Evidence:
@@ -99,12 +105,19 @@ def _padding_id(anatomy: Anatomy) -> int:
 def _checks(found: _Evidence) -> tuple[Check, ...]:
     limit = LIMITS[found.plain.dtype]
     blocks, anatomy = found.seen.blocks, found.anatomy
+    unwatched = _apart(found.seen.logits, found.plain)
+    checks = [
+        Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
+        *(_padding_check(side, found, 3 * limit) for side in PADDING),
+        Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
+    ]
+    if not anatomy.attends:
+        return tuple(checks)
     checks = [
         Check("every layer was seen once", "attention", _unseen(anatomy, blocks), 0.0),
-        Check("logits are what the model gives unwatched", "attention", _apart(found.seen.logits, found.plain), limit),
         Check("attention is never negative", "attention", _worst(blocks, _negative_error), 0.0),
         Check("attention rows sum to one", "rows", _worst(blocks, _row_error), limit),
-        *(_padding_check(side, found, 3 * limit) for side in PADDING),
+        *checks,
     ]
     lost = sum(anatomy.projection(block) is None for block in anatomy.blocks)
     checks.append(Check("every output projection was found", "values", float(lost), 0.0))
@@ -127,7 +140,13 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
 def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
     padded = found.padded[side]
     states = padded.output[padded.batch.mask.to(padded.output.device)][None]
-    return Check(f"{side} padding changes nothing", PADDING[side], _apart(states, found.seen.output), limit)
+    gives = PADDING[side] or _least(found.anatomy)
+    return Check(f"{side} padding changes nothing", gives, _apart(states, found.seen.output), limit)
+
+
+def _broken(blocks: tuple[Block, ...]) -> float:
+    """By how much a block's input differs from what the one before gave, else a derivative would miss a path."""
+    return max((_apart(after.input, before.output) for before, after in itertools.pairwise(blocks)), default=0.0)
 
 
 def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:

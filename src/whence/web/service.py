@@ -65,7 +65,7 @@ class Service:
     def warm(self) -> None:
         """Measures a sentence, because the first takes a second longer than all others."""
         for model in self.models.values():
-            measure(model, WARM, given_by(model.gives, ("attention", "mixing", "norms", "effective")))
+            measure(model, WARM, given_by(model.gives, ("attention", "mixing", "norms", "effective")) or "gradient")
             if HEAD in model.gives:
                 prediction(model, sentence(WARM), [1], False)
 

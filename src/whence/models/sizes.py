@@ -1,0 +1,21 @@
+"""How large the tensors are that a computation makes, found by watching it."""
+
+from typing import Any
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Sizes(TorchDispatchMode):
+    """Inside, `largest` grows to the bytes of the largest tensor made; views of others are not counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        made = [] if func.is_view else [found for found in tree_leaves(output) if isinstance(found, Tensor)]
+        self.largest = max([self.largest, *(found.numel() * found.element_size() for found in made)])
+        return output
