@@ -91,6 +91,7 @@ CONFIGS |= OUTSIDE
 NOT_DERIVED = {"bloom"}  # its activation is a function of its own without a forward derivative
 # families outside the promise whose anatomy is one of those above
 EXTRA = ("cwm", "ernie4_5", "eurobert", "exaone4", "glm", "helium", "hunyuan_v1_dense", "ministral", "olmo3")
+EXTRA += ("ministral3",)
 EXTRA += ("seed_oss", "vaultgemma", "arcee", "jais2", "nemotron", "nanochat", "glm4")
 CONFIGS |= {name: (name, GROUPED | {"head_dim": 16, "pad_token_id": 0}) for name in EXTRA}
 CONFIGS |= {"ernie": ("ernie", SMALL), "data2vec-text": ("data2vec-text", SMALL | PAD)}
@@ -134,6 +135,9 @@ EXPERTS = {
         "ernie4_5_moe",
         MOE | {"moe_num_experts": 4, "moe_k": 2, "moe_num_shared_experts": 1, "moe_layer_start_index": 1},
     ),
+    "minimax_m2": ("minimax_m2", MOE | {"num_local_experts": 4}),
+    "solar_open": ("solar_open", MOE | {"n_routed_experts": 4, "n_shared_experts": 1}),
+    "flex_olmo": ("flex_olmo", MOE | {"num_experts": 4}),
     "hunyuan_v1_moe": ("hunyuan_v1_moe", MOE | {"num_experts": 4, "moe_topk": 2}),
     "llama4_text": (
         "llama4_text",

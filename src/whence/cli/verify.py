@@ -17,7 +17,8 @@ def verify(model: str | None = None, /, *, source: Source = Source()) -> None:  
         for check in loaded.checks
     ]
     anatomy = loaded.anatomy
-    size = f"{anatomy.layers} layers, {anatomy.heads} heads, width {anatomy.width}"
+    heads = f"{anatomy.heads} heads" if anatomy.attends else "not all of which attend"
+    size = f"{anatomy.layers} layers, {heads}, width {anatomy.width}"
     print(f"{loaded.id}: family {anatomy.family}, {size}")
     table(("check", "error", "limit", "passed", "makes possible"), rows, right=(1, 2))
     print(f"It gives: {', '.join(sorted(loaded.gives))}.")
