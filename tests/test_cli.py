@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests import tiny
+from tests.families import build
 from whence import cli
 
 TEXT = "Paris is the capital of [MASK]."
@@ -45,6 +47,17 @@ def test_explain_shows_a_picture_and_writes_a_page(tmp_path):
     assert "\x1b[" not in output  # not a terminal: no colours
     page = (tmp_path / "page.html").read_text()
     assert "<html" in page and "http-equiv" in page and str(tmp_path / "page.html") in output
+
+
+def test_explain_of_a_model_without_attention(called, tmp_path):
+    build("mamba", pad_token_id=0).save_pretrained(tmp_path / "model")
+    tiny.tokenizer().save_pretrained(tmp_path / "model")
+    page = tmp_path / "page.html"
+    code, out, _ = called("explain", "ada bo cy .", "--model", str(tmp_path / "model"), "--out", str(page))
+    assert code == 0 and "Where 6 tokens came from" in out and "is still" in out
+    assert "contribution" in page.read_text()
+    code, out, _ = called("verify", str(tmp_path / "model"))
+    assert code == 0 and "3 layers, not all of which attend" in out and "It gives: derivatives" in out
 
 
 def test_explain_reads_standard_input(tmp_path):

@@ -15,6 +15,8 @@ from whence.models.linearise import linearised
 from whence.models.locate import locate
 from whence.models.sizes import Sizes
 from whence.models.verify import capabilities, verify
+from whence.web.limits import Limits
+from whence.web.service import Service
 
 TEXT = "ada bo cy dee ed fay ."
 
@@ -73,6 +75,12 @@ def test_contributions_are_measured_and_attention_is_refused(name):
 def test_tokens_are_identified_without_attention():
     found = whence.identify(tiny.model("mamba"), tiny.texts(30), "linear", layers=[1, 3], folds=3)
     assert set(found.layer.values) == {1, 3}
+
+
+def test_the_explorer_shows_what_there_is():
+    service = Service({"mamba": tiny.model("mamba")}, Limits())
+    service.warm()
+    assert "contribution" in service.about()["models"][0]["measures"]
 
 
 class _Growing(nn.Module):
