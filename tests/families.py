@@ -195,6 +195,20 @@ UNATTENDED = {
 EVERY = CONFIGS | EXPERTS
 DOUBLE = [(name, torch.float64) for name in EVERY]  # exact everywhere; in single precision where anatomies differ most
 SINGLE = [(name, torch.float32) for name in ("bert", "xlnet", "gpt_neox", "llama", "gemma2", "mpnet", "mixtral")]
+# without those whose anatomy is that of another one, which are verified, and measured where weights are read by name
+RELATED = {
+    *EXTRA,
+    "camembert",
+    "xlm-roberta",
+    "ernie",
+    "data2vec-text",
+    "layoutlm",
+    "gpt_bigcode",
+    "persimmon",
+    "codegen",
+}
+RELATED |= set(EXPERTS) - {"mixtral", "deepseek_v3", "llama4_text", "gpt_oss"}
+DISTINCT = [name for name in EVERY if name not in RELATED]
 SWITCHED = [name for name in EXPERTS if name != "llama4_text"]  # whose experts can be computed in several ways
 NO_VALUE_MAP = {"deepseek_v2", "deepseek_v3"}  # a norm stands between what the attention reads and its values
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.families import EVERY, NO_VALUE_MAP, build
+from tests.families import DISTINCT, NO_VALUE_MAP, build
 from tests.measures.reference import captured
 from whence.measures.expansion import affine_of, expansion
 from whence.models.locate import locate
@@ -36,7 +36,7 @@ def test_double_stays_double():
     assert expansion(locate(build("llama").bfloat16())).dtype == torch.float32
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in NO_VALUE_MAP])
+@pytest.mark.parametrize("name", [name for name in DISTINCT if name not in NO_VALUE_MAP])
 def test_every_family_has_a_rate_per_layer(name):
     anatomy = locate(build(name))
     rates = expansion(anatomy)

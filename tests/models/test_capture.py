@@ -8,7 +8,7 @@ import pytest
 import torch
 from einops import einsum
 
-from tests.families import EVERY, batch, build
+from tests.families import DISTINCT, batch, build
 from whence.models.capture import trace, walk
 from whence.models.locate import locate
 
@@ -20,7 +20,7 @@ def assert_close(found, expected, limit=1e-5):
     assert error <= limit, f"{error:.2g} apart, {limit:.0e} allowed"
 
 
-@pytest.fixture(params=EVERY)
+@pytest.fixture(params=DISTINCT)
 def anatomy(request):
     return locate(build(request.param))
 

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from tests.families import EVERY, NO_VALUE_MAP, batch, build
+from tests.families import DISTINCT, NO_VALUE_MAP, batch, build
 from whence.errors import Unsupported
 from whence.models.capture import trace
 from whence.models.locate import locate
 from whence.models.values import value_maps
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if name not in NO_VALUE_MAP])
+@pytest.mark.parametrize("name", [name for name in DISTINCT if name not in NO_VALUE_MAP])
 def test_real_states_have_the_values_of_the_map(name):
     anatomy, rows = locate(build(name)), batch([9, 7])
     for block, found in zip(trace(anatomy, rows).blocks, value_maps(anatomy), strict=True):
