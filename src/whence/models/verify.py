@@ -145,7 +145,12 @@ def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
 
 
 def _broken(blocks: tuple[Block, ...]) -> float:
-    """By how much a block's input differs from what the one before gave, else a derivative would miss a path."""
+    """By how much a block's input differs from what the one before gave, else a derivative would miss a path.
+
+    Infinitely where a token has several states at once (Gemma 3n).
+    """
+    if any(block.input.ndim != 3 for block in blocks):
+        return float("inf")
     return max((_apart(after.input, before.output) for before, after in itertools.pairwise(blocks)), default=0.0)
 
 
