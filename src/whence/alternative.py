@@ -5,10 +5,14 @@ from collections.abc import Sequence
 import torch
 import xarray
 
+from whence.errors import Unsupported
+from whence.measure import precision
 from whence.measures.alternative import alternative_of
 from whence.models.encode import encode
 from whence.models.load import Model, loaded
 from whence.text import sentence
+
+NEEDS = frozenset({"attention", "rows", "values"})
 
 
 def alternative(
@@ -27,11 +31,15 @@ def alternative(
     `attention` and `alternative` are both distributions over the sources. The attributes say how far a weight moved
     (`change`) and how little the head's output and the logits did (relative to their largest entry).
     """
-    encoded = encode(loaded(model).anatomy, model.tokenizer, sentence(text))
+    if missing := ", ".join(sorted(NEEDS - loaded(model).gives)):
+        raise Unsupported(
+            f"Another attention needs {missing}, which the family {model.anatomy.family!r} does not give."
+        )
+    encoded = encode(model.anatomy, model.tokenizer, sentence(text))
     given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
     found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
     both = {"attention": found.attention, "alternative": found.alternative}
-    dtype = torch.promote_types(model.model.dtype, torch.float32)
+    dtype = precision(model.model.dtype)
     tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}
     return xarray.Dataset(
         {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in both.items()},

@@ -70,6 +70,8 @@ def test_contributions_are_measured_and_attention_is_refused(name):
         whence.measure(model, TEXT, "attention")
     with pytest.raises(Unsupported, match="head"):
         whence.head(model, TEXT)
+    with pytest.raises(Unsupported, match="Another attention needs attention, rows, values"):
+        whence.alternative(model, TEXT, 1, 0)
 
 
 def test_tokens_are_identified_without_attention():

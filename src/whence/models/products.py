@@ -52,9 +52,13 @@ class _Products(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == SOFTMAX and args and output.ndim == 4:
             self.scores = args[0]
-        elif name in PRODUCTS and self.scores is not None and args[0].numel() == self.scores.numel():
+        elif name in PRODUCTS and self._follows(args):
             return self._attended(func, args, output)
         return output
+
+    def _follows(self, args: tuple) -> bool:
+        """Whether what is multiplied is as large as what the softmax read."""
+        return self.scores is not None and len(args) == 2 and args[0].numel() == self.scores.numel()
 
     def _attended(self, func: Any, args: tuple, output: Tensor) -> Tensor:
         """Weights and values may have batch and heads in one dimension; heads that share values have them once."""
