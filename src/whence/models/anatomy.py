@@ -65,16 +65,22 @@ class Anatomy:
     """
 
     model: PreTrainedModel
-    family: str
     row: Family | None
     stack: PreTrainedModel
     owner: nn.Module
     blocks: tuple[nn.Module, ...]
     projections: Mapping[nn.Module, nn.Module]
-    layers: int
     heads: int
     causal: bool
     seam: str | None = INTERFACE
+
+    @property
+    def family(self) -> str:
+        return str(self.config.model_type)
+
+    @property
+    def layers(self) -> int:
+        return len(self.blocks)
 
     @property
     def attends(self) -> bool:

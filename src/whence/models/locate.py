@@ -92,45 +92,19 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     if len(found) < len(set(witness.attention)):
         return None
     blocks = [found[module] for module in witness.attention]
-    owner = parents[parents[blocks[0]]]
-    stack = _stack(owner, parents)
+    owner, stack = _around(blocks[0], parents)
     row = row_of(stack.config.model_type, stack.config)
     if row is None and list(parents[blocks[0]].children()) != blocks:
         return None
-    return Anatomy(
-        model=model,
-        family=stack.config.model_type,
-        row=row,
-        stack=stack,
-        owner=owner,
-        blocks=tuple(blocks),
-        projections={found[module]: projected for module, projected in witness.projection.items()},
-        layers=len(blocks),
-        heads=witness.heads,
-        causal=witness.causal,
-        seam=seam,
-    )
+    projections = {found[module]: projected for module, projected in witness.projection.items()}
+    return Anatomy(model, row, stack, owner, tuple(blocks), projections, witness.heads, witness.causal, seam)
 
 
 def _unattended(model: PreTrainedModel, seam: str | None) -> Anatomy:
     """A model of which some blocks attend or none, such as state-space models: only its states can be followed."""
     blocks = _in_turn(model)
-    parents = _parents(model)
-    owner = parents[parents[blocks[0]]]
-    stack = _stack(owner, parents)
-    return Anatomy(
-        model=model,
-        family=stack.config.model_type,
-        row=None,
-        stack=stack,
-        owner=owner,
-        blocks=blocks,
-        projections={},
-        layers=len(blocks),
-        heads=0,
-        causal=_is_causal(stack),
-        seam=seam,
-    )
+    owner, stack = _around(blocks[0], _parents(model))
+    return Anatomy(model, None, stack, owner, blocks, {}, heads=0, causal=_is_causal(stack), seam=seam)
 
 
 def _in_turn(model: PreTrainedModel) -> tuple[nn.Module, ...]:
@@ -178,11 +152,12 @@ def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Modu
     return None
 
 
-def _stack(module: nn.Module, parents: dict[nn.Module, nn.Module]) -> PreTrainedModel:
-    """The innermost model around the blocks; its configuration names the family."""
-    while not isinstance(module, PreTrainedModel):
-        module = parents[module]
-    return module
+def _around(block: nn.Module, parents: dict[nn.Module, nn.Module]) -> tuple[nn.Module, PreTrainedModel]:
+    """What holds the list of blocks, and the innermost model around it; its configuration names the family."""
+    owner = stack = parents[parents[block]]
+    while not isinstance(stack, PreTrainedModel):
+        stack = parents[stack]
+    return owner, stack
 
 
 def _refuse_early(model: PreTrainedModel) -> None:
