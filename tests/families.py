@@ -88,7 +88,6 @@ OUTSIDE = {
     "bloom": ("bloom", {"vocab_size": 97, "hidden_size": 64, "n_layer": 3, "n_head": 4}),
 }
 CONFIGS |= OUTSIDE
-NOT_DERIVED = {"bloom"}  # its activation is a function of its own without a forward derivative
 # families outside the promise whose anatomy is one of those above
 EXTRA = ("cwm", "ernie4_5", "eurobert", "exaone4", "glm", "helium", "hunyuan_v1_dense", "ministral", "olmo3")
 EXTRA += ("ministral3",)
@@ -176,6 +175,7 @@ UNATTENDED = {
         "jamba",
         GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "use_mamba_kernels": False},
     ),
+    "recurrent_gemma": ("recurrent_gemma", GROUPED | {"lru_width": 64, "attention_window_size": 8, "pad_token_id": 0}),
     "lfm2": ("lfm2", GROUPED | {"layer_types": ["conv", "full_attention", "conv"], "pad_token_id": 0}),
     "granitemoehybrid": (
         "granitemoehybrid",

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_map
 from whence.errors import BadInput, Unsupported
 from whence.models import capture
 from whence.models.anatomy import INTERFACE, Anatomy
+from whence.models.functions import written_out
 from whence.models.hooks import here
 from whence.models.parts import first
 from whence.models.tangent import (
@@ -61,7 +62,12 @@ def _import_quietly() -> None:
 
 @contextmanager
 def _borrowed(anatomy: Anatomy) -> Iterator[None]:
-    with capture.borrowed(anatomy.model, anatomy.seam), capture.hearing(lambda *heard: None), answering(own_attention):
+    with (
+        capture.borrowed(anatomy.model, anatomy.seam),
+        capture.hearing(lambda *heard: None),
+        answering(own_attention),
+        written_out(anatomy.model),
+    ):
         if anatomy.seam == INTERFACE:
             capture.attend_by(anatomy.model, SEAM)
         anatomy.config._experts_implementation = "eager"  # the grouped product has no forward derivative (torch 2.13)
