@@ -4,7 +4,7 @@ import itertools
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from whence.choice import numbers, share
 from whence.errors import BadInput
 from whence.measures.flow import NEIGHBOURS
 from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
+from whence.models.anatomy import Anatomy
 from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
 from whence.models.load import Model, loaded
@@ -42,7 +43,8 @@ def measure(
 ) -> xarray.Dataset:
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
-    `layers` keeps only those blocks (1 is the first). A text longer than the model takes is an error unless `truncate`.
+    `layers` keeps only those blocks (1 is the first). Blocks that do not attend, in hybrids, are NaN where attention is
+    needed. A text longer than the model takes is an error unless `truncate`.
     `progress(done, of)` is called during the computation, and may end it by raising. Other keywords are options of
     the measures, such as `mode` and `error` of contributions; the page of a measure in the documentation lists its own.
     """
@@ -50,6 +52,7 @@ def measure(
     names = list(dict.fromkeys(owners()[variable] for variable in wanted))
     settled = settled_options(names, options)
     kept = layers_of(layers, model.anatomy.layers)
+    _check_attending(kept, wanted.values(), model.anatomy)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     _claim(model, wanted, len(encoded.tokens), memory_limit)
@@ -77,6 +80,12 @@ def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
     if wrong or not found:
         raise BadInput(f"The model has layers 1 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")
     return found
+
+
+def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy: Anatomy) -> None:
+    """Not all that was asked for would be NaN."""
+    if all(variable.of_attention for variable in wanted) and not set(layers) & set(anatomy.attending):
+        raise BadInput(f"None of the layers asked for attends; {anatomy.listed_attending} do.")
 
 
 def _arrays(
@@ -114,14 +123,22 @@ def _over_blocks(settings: Settings, computes: list[Callable[..., Mapping[str, T
 
     def visit(block: Block) -> dict[str, Tensor]:
         kept: dict[str, Tensor] = {}
+        if not block.attends:
+            return kept
         for compute in computes:
             kept |= _kept(compute(block, settings), settings)
             if settings.progress is not None:
-                settings.progress(next(steps), settings.anatomy.layers * len(computes))
+                settings.progress(next(steps), len(settings.anatomy.attending) * len(computes))
         return kept
 
-    blocks = walk(settings.anatomy, settings.batch, visit).blocks
-    return {name: torch.stack([block[name] for block in blocks]) for name in blocks[0]}
+    return stacked(walk(settings.anatomy, settings.batch, visit).blocks)
+
+
+def stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
+    known = next(kept for kept in blocks if kept)
+    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
+    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
 
 
 def _kept(found: Mapping[str, Tensor], settings: Settings) -> dict[str, Tensor]:

@@ -49,7 +49,8 @@ def explain(
     given = sentence(text_of(text) if pair is None else (text_of(text), pair))
     check_file(out, (".html", ".htm"))
     model = source.load()
-    names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED) or ["contribution"]
+    contribution |= "attention throughout" not in model.gives  # else there would be little to see
+    names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
     with progress() as report_progress:
         dataset = measure(model, given, names, truncate=truncate, progress=report_progress)
     dataset = dataset.assign(predictions(model, given, truncate=truncate))

@@ -17,7 +17,8 @@ def verify(model: str | None = None, /, *, source: Source = Source()) -> None:  
         for check in loaded.checks
     ]
     anatomy = loaded.anatomy
-    heads = f"{anatomy.heads} heads" if anatomy.attends else "not all of which attend"
+    heads = f"{anatomy.heads} heads" if anatomy.heads else "none of which attends"
+    heads += f" in layers {anatomy.listed_attending}" if anatomy.heads and anatomy.unattending else ""
     size = f"{anatomy.layers} layers, {heads}, width {anatomy.width}"
     print(f"{loaded.id}: family {anatomy.family}, {size}")
     table(("check", "error", "limit", "passed", "makes possible"), rows, right=(1, 2))

@@ -73,6 +73,8 @@ def _check(anatomy: Anatomy, batch: Batch, layer: int, head: int, row: int | Non
     length = batch.ids.shape[1]
     if not 1 <= layer <= anatomy.layers:
         raise BadInput(f"There is no layer {layer}: the model has layers 1 to {anatomy.layers}.")
+    if layer not in anatomy.attending:
+        raise BadInput(f"Layer {layer} does not attend; {anatomy.listed_attending} do.")
     if not 0 <= head < anatomy.heads:
         raise BadInput(f"There is no head {head}: each layer has heads 0 to {anatomy.heads - 1}.")
     if row is not None and not 0 <= row < length:

@@ -44,6 +44,11 @@ class Variable:
     needs: frozenset[str]
     base: str | None = None
 
+    @property
+    def of_attention(self) -> bool:
+        """Whether only layers that attend have it."""
+        return "attention" in self.needs
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -271,7 +276,9 @@ MEASURES: dict[str, Measure] = {
     "rollout": Measure(
         about="Any of the maps accumulated over layers, rows as shares; see the docs for when it misleads.",
         variables={
-            f"rollout_{name}": Variable(MAP, _SHARE, f"{name} accumulated over layers", entry.needs, base=name)
+            f"rollout_{name}": Variable(
+                MAP, _SHARE, f"{name} accumulated over layers", entry.needs | {"attention throughout"}, base=name
+            )
             for name, entry in (_MAPS | _BLOCK | _ALTI | _ZEROING).items()
         },
         papers=("abnar2020",),

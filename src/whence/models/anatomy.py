@@ -61,7 +61,7 @@ class Anatomy:
     """Where things are in one loaded model. `row` is None for a family the table does not have.
 
     `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
-    `heads` is 0 where not every block attends: then nothing is known of any but the states around it.
+    `heads` is 0 where no block attends, and `unattending` has the blocks that do not where only some do (hybrids).
     """
 
     model: PreTrainedModel
@@ -73,6 +73,7 @@ class Anatomy:
     heads: int
     causal: bool
     seam: str | None = INTERFACE
+    unattending: frozenset[nn.Module] = frozenset()
 
     @property
     def family(self) -> str:
@@ -83,8 +84,14 @@ class Anatomy:
         return len(self.blocks)
 
     @property
-    def attends(self) -> bool:
-        return self.heads > 0
+    def attending(self) -> tuple[int, ...]:
+        """The layers that attend; the first is 1."""
+        return tuple(layer for layer, block in enumerate(self.blocks, start=1) if block not in self.unattending)
+
+    @property
+    def listed_attending(self) -> str:
+        """The same for a sentence."""
+        return ", ".join(map(str, self.attending))
 
     def parts(self, block: nn.Module) -> Parts | None:
         """The block's weights, read anew at every pass so that they are never stale; None when not all are known."""

@@ -245,7 +245,7 @@ class _Recorder:
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
         states = self._batch_first(first(output))
         parts, layer = self.anatomy.parts(block), len(self.kept) + 1
-        found = self._open if self.anatomy.attends else self._open | _nothing_attended(states)
+        found = self._open if "attention" in self._open else self._open | _nothing_attended(states)
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **found)))
         self._open = {}
 

@@ -29,12 +29,12 @@ def locate(model: PreTrainedModel) -> Anatomy:
     if model.config.model_type == "xlnet":
         attention = [layer.rel_attn for layer in model.base_model.layer]
         witness = _Witness(attention, heads=model.config.n_head, causal=False)
-        return _located(model, witness, seam=None) or _unattended(model, seam=None)
+        return _located(model, witness, seam=None) or _in_part(model, _Witness(), seam=None)
     for seam in (INTERFACE, PRODUCTS):
         witness = _watched(model, seam)
         if witness.attention:
-            return _located(model, witness, seam) or _unattended(model, seam)
-    return _unattended(model, seam=None)
+            return _located(model, witness, seam) or _in_part(model, witness, seam)
+    return _in_part(model, _Witness(), seam=None)
 
 
 def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
@@ -100,11 +100,16 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     return Anatomy(model, row, stack, owner, tuple(blocks), projections, witness.heads, witness.causal, seam)
 
 
-def _unattended(model: PreTrainedModel, seam: str | None) -> Anatomy:
-    """A model of which some blocks attend or none, such as state-space models: only its states can be followed."""
+def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy:
+    """A model of which only some blocks attend (hybrids), or none (state-space models)."""
     blocks = _in_turn(model)
     owner, stack = _around(blocks[0], _parents(model))
-    return Anatomy(model, None, stack, owner, blocks, {}, heads=0, causal=_is_causal(stack), seam=seam)
+    found = {module: block for block in blocks for module in block.modules() if module in witness.attention}
+    if [found.get(module) for module in witness.attention] != [block for block in blocks if block in found.values()]:
+        found, witness = {}, _Witness()  # outside the blocks, or several times in one
+    projections = {found[module]: projected for module, projected in witness.projection.items()}
+    unattending = frozenset(blocks) - set(found.values())
+    return Anatomy(model, None, stack, owner, blocks, projections, witness.heads, _is_causal(stack), seam, unattending)
 
 
 def _in_turn(model: PreTrainedModel) -> tuple[nn.Module, ...]:

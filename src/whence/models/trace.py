@@ -39,6 +39,10 @@ class Block:
     parts: Parts | None
 
     @property
+    def attends(self) -> bool:
+        return self.attention.shape[1] > 0
+
+    @property
     def values(self) -> Float[Tensor, "b h s d"]:
         groups = self.grouped_values.shape[1]
         return repeat(self.grouped_values, "b g s d -> b (g k) s d", k=self.attention.shape[1] // groups)

@@ -74,7 +74,7 @@ def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
 
 def _least(anatomy: Anatomy) -> str:
     """What a model must give to be read at all: where not all layers attend, that its states can be followed."""
-    return "attention" if anatomy.attends else "derivatives"
+    return "derivatives" if anatomy.unattending else "attention"
 
 
 def _gather(anatomy: Anatomy) -> _Evidence:
@@ -111,18 +111,21 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
     ]
-    if not anatomy.attends:
+    attending = tuple(block for block in blocks if block.attends)
+    if not attending:
         return tuple(checks)
     checks = [
         Check("every layer was seen once", "attention", _unseen(anatomy, blocks), 0.0),
-        Check("attention is never negative", "attention", _worst(blocks, _negative_error), 0.0),
-        Check("attention rows sum to one", "rows", _worst(blocks, _row_error), limit),
+        Check("attention is never negative", "attention", _worst(attending, _negative_error), 0.0),
+        Check("attention rows sum to one", "rows", _worst(attending, _row_error), limit),
+        Check("every layer attends", "attention throughout", float(len(anatomy.unattending)), 0.0),
         *checks,
     ]
-    lost = sum(anatomy.projection(block) is None for block in anatomy.blocks)
+    lost = sum(anatomy.projection(anatomy.blocks[block.layer - 1]) is None for block in attending)
     checks.append(Check("every output projection was found", "values", float(lost), 0.0))
     if lost == 0:
-        checks.append(Check("heads sum to the projection", "values", _worst(blocks, _projection_error(anatomy)), limit))
+        error = _worst(attending, _projection_error(anatomy))
+        checks.append(Check("heads sum to the projection", "values", error, limit))
     if anatomy.row is None or lost:
         return tuple(checks)
     finished, summed = anatomy.finish(blocks[-1].output), _worst(blocks, _block_error)
@@ -155,9 +158,11 @@ def _broken(blocks: tuple[Block, ...]) -> float:
 
 
 def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:
-    """How many blocks of the stack never attended, or attended out of turn."""
+    """How many blocks of the stack were never read, or out of turn, or attend where they did not before."""
     siblings = {part for block in set(anatomy.blocks) for part in _siblings(anatomy, block)}
-    return float(len(siblings - set(anatomy.blocks)) + abs(len(blocks) - anatomy.layers))
+    attending = {block.layer for block in blocks if block.attends}
+    changed = attending.symmetric_difference(anatomy.attending)
+    return float(len(siblings - set(anatomy.blocks)) + abs(len(blocks) - anatomy.layers) + len(changed))
 
 
 def _siblings(anatomy: Anatomy, block: torch.nn.Module) -> list[torch.nn.Module]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from whence.errors import BadInput
 from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, label, legible
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, measure_color
@@ -19,7 +21,7 @@ from whence.report.bundle import HERE, digest, script, style
 from whence.report.lens import lens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Hashable, Mapping
 
     import xarray
 
@@ -109,6 +111,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "method_places": {method: place for place, method in enumerate(methods)},
         "maps": sorted(maps, key=_rank(SOURCE_ORDER)),
         "head_maps": [name for name in names if set(ds[name].dims) == set(PER_HEAD)],
+        "absent": {name: layers for name in names if (layers := _absent(ds[name]))},
         "predictions": [_prediction(one) for one in predictions(_head(ds))],
         "lens": lens(ds),
         "panels": panels(ds),
@@ -118,9 +121,26 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
 
 
 def panels(ds: xarray.Dataset) -> list[str]:
-    """The panels this Dataset has the variables for, in reading order."""
-    there = {str(name) for name in ds.data_vars} | {tuple(d for d in DIMS if d in ds[n].dims) for n in ds.data_vars}
-    return [panel for panel, needs in PANELS.items() if there & set(needs)]
+    """The panels this Dataset has the variables for, in reading order; a flow needs all layers."""
+    whole = [name for name in ds.data_vars if not _absent(ds[name])]
+    return [
+        panel
+        for panel, needs in PANELS.items()
+        if _there(ds, whole if panel == "flow" else list(ds.data_vars)) & set(needs)
+    ]
+
+
+def _there(ds: xarray.Dataset, names: list[Hashable]) -> set[str | tuple[str, ...]]:
+    """Names of variables, and their axes."""
+    return {str(name) for name in names} | {tuple(dim for dim in DIMS if dim in ds[name].dims) for name in names}
+
+
+def _absent(variable: xarray.DataArray) -> list[int]:
+    """Places of the layers without this map, because they do not attend."""
+    if not set(PER_LAYER) <= set(variable.dims):
+        return []
+    corner = variable.isel(target=0, source=0).isnull()
+    return [int(place) for place in np.flatnonzero(corner.any([dim for dim in corner.dims if dim != "layer"]))]
 
 
 def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:

@@ -91,6 +91,19 @@ function normalised(values, width) {
   return found;
 }
 
+// The places of the layers that have this map: where only some layers attend, the others have no attention.
+export function layersOf(data, name) {
+  const absent = data.absent[name] ?? [];
+  return [...data.layers.keys()].filter((layer) => !absent.includes(layer));
+}
+
+// What to say of a map in a layer that does not have it; nothing where it does.
+export function lacking(data, name, layer) {
+  if (!data.absent[name]?.includes(layer)) return "";
+  const others = layersOf(data, name).map((one) => data.layers[one]);
+  return `Layer ${data.layers[layer]} does not attend; ${others.length > 1 ? `layers ${others.slice(0, -1).join(", ")} and ${others.at(-1)} do` : `layer ${others[0]} does`}`;
+}
+
 // Does this map count from the input, through all layers up to its own, or only through its own layer?
 export function sinceInput(name) {
   return ["contribution", "jacobian", "gradient"].includes(name) || name.startsWith("rollout_");
@@ -98,7 +111,7 @@ export function sinceInput(name) {
 
 // Are the rows shares, adding up to one in the last layer? Norms need not; what is accumulated from shares does.
 export function addsUp(data, name) {
-  const values = map(data, name, data.layers.length - 1), width = data.tokens.length;
+  const values = map(data, name, layersOf(data, name).at(-1)), width = data.tokens.length;
   for (let target = 0; target < width; target++) {
     let sum = 0;
     for (let source = 0; source < width; source++) sum += values[target * width + source] || 0;

@@ -1,6 +1,6 @@
 // Flow: tokens are columns, layers rows, the input at the bottom; links show what rises from one layer to the next.
 
-import { called, sinceInput, title, wording } from "./data.js";
+import { called, layersOf, sinceInput, title, wording } from "./data.js";
 import { announce, h, hush, once, select, slider, tell } from "./dom.js";
 import { figure } from "./figure.js";
 import { LONG, NARROW } from "./grid.js";
@@ -45,9 +45,11 @@ export function render(container, data, state, palette) {
   });
 }
 
+// Maps that every layer has, else a path would end where one is missing.
 function options(data) {
   const through = data.maps.filter((name) => !sinceInput(name)), direct = data.maps.filter(sinceInput); // layer after layer first
-  return [...through, ...data.head_maps, ...direct].map((name) => [name, title(data, name)]);
+  const whole = [...through, ...data.head_maps, ...direct].filter((name) => layersOf(data, name).length === data.layers.length);
+  return whole.map((name) => [name, title(data, name)]);
 }
 
 function near(data, state, room) {

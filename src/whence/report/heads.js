@@ -1,6 +1,6 @@
 // Heads overview: every head of every layer as a small map; a click opens it in Maps.
 
-import { called, fresh, title, wording } from "./data.js";
+import { called, fresh, layersOf, title, wording } from "./data.js";
 import { SANS, announce, h, hush, once, select, svg, tell } from "./dom.js";
 import { figure } from "./figure.js";
 import { limit, number, percent, scale } from "./scale.js";
@@ -29,30 +29,32 @@ export function render(container, data, state, palette) {
     parts.summary = paint(parts.canvas, data, name, side, palette);
     parts.drawn = drawn;
   }
-  say(parts.summary.finding, `${data.labels[name]?.meaning ?? ""} ${data.layers.length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile ${wording(name).rows} its columns.`);
+  say(parts.summary.finding, `${data.labels[name]?.meaning ?? ""} ${layersOf(data, name).length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile ${wording(name).rows} its columns.`);
   interact(parts, data, state, name, side);
   held.palette = palette;
   held.pictures = () => [vector(data, name, side, palette)];
   held.table = () => table(data, name);
 }
 
-function place(data, layer, head, side) {
-  return { x: LEFT + head * (side + GAP), y: TOP + (data.layers.length - 1 - layer) * (side + GAP) };
+// Where a head is drawn; `rows` are the layers that have the map, the last on top.
+function place(rows, layer, head, side) {
+  return { x: LEFT + head * (side + GAP), y: TOP + (rows.length - 1 - rows.indexOf(layer)) * (side + GAP) };
 }
 
-function extent(data, side) {
-  return [LEFT + data.heads * (side + GAP), TOP + data.layers.length * (side + GAP)];
+function extent(data, rows, side) {
+  return [LEFT + data.heads * (side + GAP), TOP + rows.length * (side + GAP)];
 }
 
 // Every head, the first layer first.
 function* tiles(data, name, side) {
-  for (let layer = 0; layer < data.layers.length; layer++)
-    for (let head = 0; head < data.heads; head++) yield { values: fresh(data, name, layer, head), ...place(data, layer, head, side) };
+  const rows = layersOf(data, name);
+  for (const layer of rows)
+    for (let head = 0; head < data.heads; head++) yield { values: fresh(data, name, layer, head), ...place(rows, layer, head, side) };
 }
 
 // Draws all tiles; says where most of the attention goes.
 function paint(canvas, data, name, side, palette) {
-  const width = data.tokens.length, sharp = Math.max(devicePixelRatio, 2), whole = extent(data, side);
+  const width = data.tokens.length, sharp = Math.max(devicePixelRatio, 2), whole = extent(data, layersOf(data, name), side);
   canvas.width = whole[0] * sharp;
   canvas.height = whole[1] * sharp;
   canvas.style.width = `${whole[0]}px`;
@@ -75,7 +77,7 @@ function paint(canvas, data, name, side, palette) {
   }
   context.fillStyle = palette.muted;
   context.font = `11px ${SANS}`;
-  for (const { text, x, y, anchor } of lettering(data, side)) {
+  for (const { text, x, y, anchor } of lettering(data, name, side)) {
     context.textAlign = anchor === "middle" ? "center" : "right";
     context.fillText(text, x, y);
   }
@@ -84,7 +86,7 @@ function paint(canvas, data, name, side, palette) {
 
 // The same as SVG: cell by cell while they are few.
 function vector(data, name, side, palette) {
-  const [across, down] = extent(data, side), width = data.tokens.length, shades = shading(data, name, palette);
+  const [across, down] = extent(data, layersOf(data, name), side), width = data.tokens.length, shades = shading(data, name, palette);
   const picture = svg("svg", { width: across, height: down, viewBox: `0 0 ${across} ${down}`, "font-family": SANS, "font-size": 11, fill: palette.muted });
   const tile = painter(width, shades), few = width ** 2 * data.heads * data.layers.length <= MOST_CELLS;
   for (const { values, x, y } of tiles(data, name, side)) {
@@ -92,7 +94,7 @@ function vector(data, name, side, palette) {
     picture.append(svg("g", { transform: `translate(${x} ${y}) scale(${side / width})` }, drawn));
     picture.append(svg("rect", { x, y, width: side, height: side, fill: "none", stroke: palette.line }));
   }
-  for (const { text, anchor, ...at } of lettering(data, side)) picture.append(svg("text", { ...at, "text-anchor": anchor }, text));
+  for (const { text, anchor, ...at } of lettering(data, name, side)) picture.append(svg("text", { ...at, "text-anchor": anchor }, text));
   return picture;
 }
 
@@ -130,10 +132,11 @@ function show(name, value) {
 }
 
 // Numbers of heads above, of layers on the left.
-function lettering(data, side) {
+function lettering(data, name, side) {
+  const rows = layersOf(data, name);
   const sparse = Math.ceil(16 / (side + GAP)), found = [{ text: "layer", x: LEFT - 5, y: 12, anchor: "end" }];
-  for (let head = 0; head < data.heads; head += sparse) found.push({ text: String(head), x: place(data, 0, head, side).x + side / 2, y: 12, anchor: "middle" });
-  for (const [layer, label] of data.layers.entries()) if (layer % sparse === 0) found.push({ text: String(label), x: LEFT - 6, y: place(data, layer, 0, side).y + side / 2 + 4, anchor: "end" });
+  for (let head = 0; head < data.heads; head += sparse) found.push({ text: String(head), x: place(rows, 0, head, side).x + side / 2, y: 12, anchor: "middle" });
+  for (const [at, layer] of rows.entries()) if (at % sparse === 0) found.push({ text: String(data.layers[layer]), x: LEFT - 6, y: place(rows, layer, 0, side).y + side / 2 + 4, anchor: "end" });
   return found;
 }
 
@@ -166,10 +169,11 @@ function coprime(step, width) {
 function finding(data, name, favourites) {
   const [[token, times]] = [...favourites].sort((one, other) => other[1] - one[1]);
   const most = wording(name).verb === "attends" ? `receives most ${title(data, name)}` : "is the largest source";
-  return `“${called(data, token)}” ${most} in ${times} of ${data.layers.length * data.heads} heads`;
+  return `“${called(data, token)}” ${most} in ${times} of ${layersOf(data, name).length * data.heads} heads`;
 }
 
 function interact({ frame, mark }, data, state, name, side) {
+  const rows = layersOf(data, name), here = () => rows.findLastIndex((layer) => layer <= state.layer); // the row of the chosen layer, or the next below
   const describe = (layer, head) => {
     const at = layer * data.heads + head, rank = data.variables.rank ? `, rank ${data.variables.rank.values[at]}` : "";
     return `layer ${data.layers[layer]}, head ${head}${rank}`;
@@ -179,12 +183,12 @@ function interact({ frame, mark }, data, state, name, side) {
   const locate = (event) => {
     const box = frame.firstChild.getBoundingClientRect();
     const head = Math.floor((event.clientX - box.left - LEFT) / (side + GAP)), up = Math.floor((event.clientY - box.top - TOP) / (side + GAP));
-    const layer = data.layers.length - 1 - up;
+    const layer = rows[rows.length - 1 - up];
     return head >= 0 && head < data.heads && layer in data.layers ? [layer, head] : null;
   };
   const head = state.head === "mean" ? null : state.head;
-  mark.hidden = head === null;
-  const { x, y } = place(data, state.layer, head ?? 0, side);
+  mark.hidden = head === null || !rows.includes(state.layer);
+  const { x, y } = place(rows, state.layer, head ?? 0, side);
   Object.assign(mark.style, { left: `${x}px`, top: `${y}px`, width: `${side}px`, height: `${side}px` });
   frame.setAttribute("aria-label", `All heads. Arrow keys move; Enter opens the map. Now at ${describe(state.layer, head ?? 0)}`);
   frame.onpointermove = (event) => {
@@ -203,7 +207,7 @@ function interact({ frame, mark }, data, state, name, side) {
     if (!step) return;
     event.preventDefault();
     const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
-    const [layer, next] = [within(state.layer + step[0], data.layers.length), within((head ?? 0) + step[1], data.heads)];
+    const [layer, next] = [rows[within(here() + step[0], rows.length)], within((head ?? 0) + step[1], data.heads)];
     pick(layer, next);
     announce(describe(layer, next));
   };
@@ -212,10 +216,10 @@ function interact({ frame, mark }, data, state, name, side) {
 // One line per head and target: the sources are columns.
 function table(data, name) {
   const width = data.tokens.length, rows = [];
-  for (const [at, layer] of data.layers.entries())
+  for (const at of layersOf(data, name))
     for (let head = 0; head < data.heads; head++) {
       const values = fresh(data, name, at, head);
-      for (let target = 0; target < width; target++) rows.push([layer, head, target, data.tokens[target].text, ...values.subarray(target * width, (target + 1) * width)]);
+      for (let target = 0; target < width; target++) rows.push([data.layers[at], head, target, data.tokens[target].text, ...values.subarray(target * width, (target + 1) * width)]);
     }
   return { header: ["layer", "head", "target", "target_token", ...data.tokens.map((token, source) => `${source} ${token.text}`)], rows };
 }

@@ -1,6 +1,6 @@
 // What is left: of each token at each layer, how much is its own and how much came from the others.
 
-import { addsUp, called, map, mean, mixing, sinceInput, title } from "./data.js";
+import { addsUp, called, lacking, map, mean, mixing, sinceInput, title } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { drawing, grid } from "./grid.js";
@@ -16,7 +16,7 @@ export function render(container, data, state, palette) {
   const values = quantity(data, key), width = data.tokens.length, depth = data.layers.length;
   const by = data.layers.map((_, layer) => mean(values.subarray(layer * width, (layer + 1) * width)));
   const lines = profiles(data, palette), means = () => ({ header: ["show", "layer", "mean"], rows: lines.flatMap((line) => data.layers.map((layer, at) => [line.key, layer, line.by[at]])) });
-  say(finding(data, key, values, by, state), `${meaning(data, key)} Mean over all ${width} tokens.`, { name: "means", table: means });
+  say(lacking(data, key, state.layer) || finding(data, key, values, by, state), `${meaning(data, key)} Mean over all ${width} tokens.`, { name: "means", table: means });
 
   const end = limit(values);
   const spec = {

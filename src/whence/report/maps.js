@@ -1,6 +1,6 @@
 // Maps: who takes how much from whom, target by source, in one layer and one head or all.
 
-import { addsUp, called, map, sharing, title, wording } from "./data.js";
+import { addsUp, called, lacking, map, sharing, title, wording } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { LONG, NARROW, drawing, grid, gutter } from "./grid.js";
@@ -21,7 +21,9 @@ export function render(container, data, state, palette) {
   select(choices, "maps", "Map", all, key, (value) => state.set({ maps: value }));
   select(choices, "minus", "Minus", others, minus, (value) => state.set({ minus: value }));
   const { names, values, ends } = minus ? contrast(data, state, key, minus) : side(data, state, key);
-  say(minus ? contrastFinding(data, names, values[2], state) : finding(data, names[0], values[0], state), subtitle(data, names, values, state));
+  const none = lacking(data, key, state.layer) || lacking(data, minus, state.layer);
+  if (none) say(none, `Rows and columns are the tokens; ${title(data, key)} is there where a layer attends.`);
+  else say(minus ? contrastFinding(data, names, values[2], state) : finding(data, names[0], values[0], state), subtitle(data, names, values, state));
 
   const specs = names.map((name, place) => describe(data, state, palette, name, values[place], ends[place], minus !== ""));
   const held_parts = once(body, () => []);
@@ -87,7 +89,7 @@ function describe(data, state, palette, name, values, end, shares) {
     format, brief: (value) => (share ? (value * 100).toFixed(0) : number(value)),
     describe: (row, column) => {
       const value = values[row * width + column];
-      const words = Number.isNaN(value) ? "comes later: cannot be seen" : `${format(value)} ${named(data, name)}`;
+      const words = Number.isNaN(value) ? lacking(data, name, state.layer) || "comes later: cannot be seen" : `${format(value)} ${named(data, name)}`;
       return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}`;
     },
     selected: { row: state.token, column: state.source },

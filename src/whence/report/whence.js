@@ -1,6 +1,6 @@
 // Whence: the sources of one token, layer after layer.
 
-import { called, plane, shares, sinceInput, title, wording } from "./data.js";
+import { called, lacking, plane, shares, sinceInput, title, wording } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
 import { drawing, grid } from "./grid.js";
@@ -16,7 +16,7 @@ export function render(container, data, state, palette) {
   const rows = data.layers.map((_, layer) => shares(data, name, layer, token));
   const all = rows.flatMap((row) => [...row]);
   const end = limit(all), format = signed ? number : percent, shown = called(data, token);
-  say(finding(data, name, rows[state.layer], state), `${data.labels[name]?.meaning ?? ""}${signed ? "" : " Each row is drawn as shares of its sum."}`);
+  say(lacking(data, name, state.layer) || finding(data, name, rows[state.layer], state), `${data.labels[name]?.meaning ?? ""}${signed ? "" : " Each row is drawn as shares of its sum."}`);
 
   const spec = {
     name: `Sources of ${shown}, layer by layer`, corner: "layer", labels: "bottom", wide: 72, tall: height(depth),

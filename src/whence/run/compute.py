@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.measure import computes
+from whence.measure import computes, stacked
 from whence.measures.registry import BY_HEAD, HEADS, MAP, METHODS, RATIO, Settings, variables
 from whence.models.capture import walk
 from whence.models.load import Model
@@ -99,12 +99,13 @@ def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept
     by_head = frozenset(plan.of_dims(HEADS))
 
     def visit(block: Block) -> dict[str, Tensor]:
+        if not block.attends:
+            return {}
         found = {name: values for function in functions for name, values in function(block, settings).items()}
         found = {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
         return found | _of_heads({name: found[name] for name in by_head & found.keys()}, indicator, plan)
 
-    blocks = walk(model.anatomy, batch, visit).blocks
-    tensors = {name: torch.stack([block[name] for block in blocks]) for name in blocks[0]}
+    tensors = stacked(walk(model.anatomy, batch, visit).blocks)
     places = torch.tensor(plan.layers) - 1
     _sort_heads(kept, {name: tensors.pop(name)[places].movedim(0, 1) for name in list(tensors) if ":" in name})
     for function in computes("layers", settings.wanted):

@@ -14,10 +14,12 @@ from whence.measures.registry import (
     MAP,
     METHODS,
     RATIO,
+    Variable,
     chosen,
     owners,
     variables,
 )
+from whence.models.anatomy import Anatomy
 from whence.models.load import Model
 from whence.models.provenance import LIBRARIES, tokenizer_sha256, weights_sha256
 from whence.run.summaries import quantities
@@ -82,10 +84,24 @@ def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, A
             if variable.dims in KEPT and (asked["maps"] or not name.endswith("_error"))
         ),
         options=settled_options(names, options),
-        layers=tuple(layers_of(asked["layers"], model.anatomy.layers)),
+        layers=tuple(_layers(asked["layers"], wanted, model.anatomy)),
         by=tuple(asked["by"]),
         **{name: asked[name] for name in ("maps", "neighbours", "too_long", "part_size", "batch_tokens", "threads")},
     )
+
+
+def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
+    """Layers that have every variable, so that no row of a table is empty in part."""
+    attention = [name for name, variable in wanted.items() if variable.of_attention]
+    if asked is None and len(attention) == len(wanted):
+        return list(anatomy.attending)
+    found = layers_of(asked, anatomy.layers)
+    if attention and not set(found) <= set(anatomy.attending):
+        raise BadInput(
+            f"{attention[0]!r} is there in layers {anatomy.listed_attending} alone, which attend; name some of them, or"
+            " measure apart what other layers have."
+        )
+    return found
 
 
 def manifest(model: Model, plan: Plan, corpus: Mapping[str, Any]) -> dict[str, Any]:
