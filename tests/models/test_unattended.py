@@ -8,17 +8,29 @@ from torch.func import jacrev
 import whence
 from tests import tiny
 from tests.families import UNATTENDED, batch, build
-from whence.errors import Unsupported
+from whence.errors import BadInput, Unsupported
 from whence.measures.jacobian import jacobian, jacobian_local
 from whence.models.capture import trace
 from whence.models.linearise import linearised
 from whence.models.locate import locate
 from whence.models.sizes import Sizes
 from whence.models.verify import capabilities, verify
+from whence.report import describe
 from whence.web.limits import Limits
 from whence.web.service import Service
 
 TEXT = "ada bo cy dee ed fay ."
+
+
+# the layers that attend, by the configuration
+HYBRIDS = {
+    "qwen3_next": (4,),
+    "qwen3_5_text": (4,),
+    "jamba": (2,),
+    "recurrent_gemma": (3,),
+    "lfm2": (2,),
+    "granitemoehybrid": (2,),
+}
 
 
 @pytest.fixture(params=UNATTENDED)
@@ -27,8 +39,22 @@ def anatomy(request):
 
 
 def test_states_can_be_followed(anatomy):
-    assert not anatomy.attends and anatomy.causal
-    assert capabilities(verify(anatomy)) - {"left padding"} == {"derivatives"}
+    assert anatomy.attending == HYBRIDS.get(anatomy.family, ()) and anatomy.causal
+    gives = capabilities(verify(anatomy)) - {"left padding"}
+    assert gives >= {"derivatives"} | ({"attention", "rows"} if anatomy.family in HYBRIDS else set())
+    assert not gives & {"attention throughout", "norms", "head"}
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_attention_is_what_the_model_hands_out(name):
+    model, given = build(name), batch([7])
+    seen = [block for block in trace(locate(model), given).blocks if block.attends]
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        theirs = model(input_ids=given.ids, output_attentions=True, use_cache=False).attentions
+    assert [block.layer for block in seen] == list(HYBRIDS[name])
+    for block, expected in zip(seen, theirs, strict=True):
+        torch.testing.assert_close(block.attention, expected)
 
 
 def test_states_are_those_the_model_hands_out(anatomy):
@@ -39,7 +65,7 @@ def test_states_are_those_the_model_hands_out(anatomy):
     assert torch.allclose(seen.logits, theirs.logits, atol=1e-5 * float(theirs.logits.abs().max()))
     for block in seen.blocks[:-1]:  # the last is handed out past the final norm
         assert any(torch.allclose(block.output, states, atol=1e-4) for states in theirs.hidden_states)
-    assert all(block.attention.shape == (1, 0, 7, 7) for block in seen.blocks)
+    assert all(block.attends == (block.layer in anatomy.attending) for block in seen.blocks)
 
 
 def test_the_jacobian_is_that_of_jacrev(anatomy):
@@ -59,19 +85,67 @@ def test_the_jacobian_is_that_of_jacrev(anatomy):
     torch.testing.assert_close(jacobian_local(anatomy, given, layers=[1]).norms, found[:1], rtol=1e-5, atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def jamba():
+    """Every second of four layers attends."""
+    return tiny.model("jamba", num_hidden_layers=4)
+
+
 @pytest.mark.parametrize("name", ["mamba", "qwen3_next"])
-def test_contributions_are_measured_and_attention_is_refused(name):
+def test_contributions_are_measured(name):
     model = tiny.model(name)
     found = whence.measure(model, TEXT, ["contribution", "origin", "gradient"])
     shares = found.contribution.values
     assert abs(shares.sum(axis=-1) - 1).max() < 1e-5
     assert not shares[:, 0, 1:].any()  # nothing comes from the future
-    with pytest.raises(Unsupported, match=f"'attention' needs attention, which the family '{name}' does not give"):
-        whence.measure(model, TEXT, "attention")
     with pytest.raises(Unsupported, match="head"):
         whence.head(model, TEXT)
+
+
+def test_attention_is_refused_where_there_is_none():
+    model = tiny.model("mamba")
+    with pytest.raises(Unsupported, match="'attention' needs attention, which the family 'mamba' does not give"):
+        whence.measure(model, TEXT, "attention")
     with pytest.raises(Unsupported, match="Another attention needs attention, rows, values"):
         whence.alternative(model, TEXT, 1, 0)
+
+
+def test_layers_that_do_not_attend_are_empty(jamba):
+    found = whence.measure(jamba, TEXT, ["attention", "effective", "null", "rank", "contribution"])
+    assert found.layer.values.tolist() == [1, 2, 3, 4]
+    for name in ("attention", "effective", "null", "rank"):
+        assert found[name].sel(layer=[1, 3]).isnull().all() and found[name].sel(layer=[2, 4]).notnull().all()
+    assert found.contribution.notnull().all()
+    assert abs(found.attention - found.effective - found.null).max() < 1e-5
+    assert abs(found.attention.sel(layer=[2, 4]).sum("source") - 1).max() < 1e-5
+
+
+def test_what_makes_no_sense_in_a_hybrid_is_said(jamba, tmp_path):
+    with pytest.raises(BadInput, match="None of the layers asked for attends; 2, 4 do"):
+        whence.measure(jamba, TEXT, "attention", layers=[1, 3])
+    with pytest.raises(Unsupported, match="'rollout_attn_w' needs attention throughout"):
+        whence.measure(jamba, TEXT, "rollout_attn_w")
+    with pytest.raises(BadInput, match="Layer 1 does not attend; 2, 4 do"):
+        whence.alternative(jamba, TEXT, 1, 0)
+    with pytest.raises(BadInput, match="'attention' is there in layers 2, 4 alone"):
+        whence.run(jamba, tiny.texts(1), ["attention", "contribution"], tmp_path / "run")
+
+
+def test_an_attention_of_a_hybrid_has_alternatives(jamba):
+    found = whence.alternative(jamba, 4 * TEXT, 2, 0, direction="unlike")
+    assert found.attrs["change"] > 0.01 and found.attrs["logits_difference"] < 1e-4
+
+
+def test_a_corpus_has_the_layers_that_attend(jamba, tmp_path):
+    run = whence.open(whence.run(jamba, tiny.texts(4), ["attention"], tmp_path / "run"))
+    assert set(run.tokens.layer) == {2, 4} and run.tokens.filter(like="attention_").notnull().all(axis=None)
+
+
+def test_a_page_leaves_out_what_a_layer_does_not_have(jamba):
+    both = whence.measure(jamba, TEXT, ["attention", "contribution"])
+    assert describe(both)["absent"] == {"attention": [0, 2]} and "flow" in describe(both)["panels"]
+    alone = describe(both[["attention"]])
+    assert "flow" not in alone["panels"] and "heads" in alone["panels"]
 
 
 def test_tokens_are_identified_without_attention():
