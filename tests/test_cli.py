@@ -57,7 +57,7 @@ def test_explain_of_a_model_without_attention(called, tmp_path):
     assert code == 0 and "Where 6 tokens came from" in out and "is still" in out
     assert "contribution" in page.read_text()
     code, out, _ = called("verify", str(tmp_path / "model"))
-    assert code == 0 and "3 layers, not all of which attend" in out and "It gives: derivatives" in out
+    assert code == 0 and "3 layers, none of which attends" in out and "It gives: derivatives" in out
 
 
 def test_explain_reads_standard_input(tmp_path):

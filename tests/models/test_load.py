@@ -41,7 +41,17 @@ def test_the_builtin_model_needs_no_network_and_no_hub(monkeypatch):
     assert time.perf_counter() - start < 10  # 2 s on a machine that does nothing else
     assert model.model.dtype == torch.float32
     assert (model.anatomy.layers, model.anatomy.heads, model.anatomy.width) == (6, 12, 384)
-    assert model.gives == {"attention", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
+    assert model.gives == {
+        "attention",
+        "attention throughout",
+        "rows",
+        "values",
+        "norms",
+        "neurons",
+        "head",
+        "derivatives",
+        "left padding",
+    }
 
 
 def test_the_builtin_model_fills_in_masks(builtin):
@@ -68,7 +78,17 @@ def test_a_real_decoder_from_gguf(smollm2, smollm2_folder):
     checks = pandas.read_csv(smollm2_folder / "checks.csv")
     assert checks.passed.all() and checks.error.max() < 1e-5
     assert smollm2.anatomy.family == "llama" and smollm2.anatomy.causal
-    assert smollm2.gives == {"attention", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
+    assert smollm2.gives == {
+        "attention",
+        "attention throughout",
+        "rows",
+        "values",
+        "norms",
+        "neurons",
+        "head",
+        "derivatives",
+        "left padding",
+    }
 
 
 def test_a_folder(folder):

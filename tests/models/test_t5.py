@@ -26,7 +26,16 @@ def encoder(request):
 
 
 def test_everything_but_a_head(encoder):
-    everything = {"attention", "rows", "values", "norms", "neurons", "derivatives", "left padding"}
+    everything = {
+        "attention",
+        "attention throughout",
+        "rows",
+        "values",
+        "norms",
+        "neurons",
+        "derivatives",
+        "left padding",
+    }
     assert capabilities(verify(locate(encoder))) == everything
 
 

@@ -21,7 +21,17 @@ from whence.models.families import Around
 from whence.models.locate import locate, probe
 from whence.models.verify import capabilities, verify
 
-EVERYTHING = {"attention", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
+EVERYTHING = {
+    "attention",
+    "attention throughout",
+    "rows",
+    "values",
+    "norms",
+    "neurons",
+    "head",
+    "derivatives",
+    "left padding",
+}
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -79,7 +89,13 @@ def test_a_model_without_a_head_gives_all_but_the_head():
 def test_a_family_outside_the_table_gives_what_passed():
     config = AutoConfig.for_model("xlm", vocab_size=97, emb_dim=64, n_layers=3, n_heads=4, max_position_embeddings=64)
     model = scatter(AutoModel.from_config(config)).eval()
-    assert capabilities(verify(locate(model))) == {"attention", "rows", "values", "left padding"}
+    assert capabilities(verify(locate(model))) == {
+        "attention",
+        "attention throughout",
+        "rows",
+        "values",
+        "left padding",
+    }
 
 
 def test_attention_sinks_are_seen():
