@@ -173,7 +173,7 @@ UNATTENDED = {
     "qwen3_5_text": ("qwen3_5_text", LINEAR),
     "jamba": (
         "jamba",
-        GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "use_mamba_kernels": False},
+        GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
     ),
     "recurrent_gemma": ("recurrent_gemma", GROUPED | {"lru_width": 64, "attention_window_size": 8, "pad_token_id": 0}),
     "lfm2": ("lfm2", GROUPED | {"layer_types": ["conv", "full_attention", "conv"], "pad_token_id": 0}),

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.explorer import VIEWS
 
 import whence
+from tests import tiny
 from tests.web.conftest import TINY, link, settled, written
 
 CAT = "The cat sat on the mat."
@@ -494,3 +495,24 @@ def test_netcdf_leaves_too(visit, tmp_path):
     with xarray.open_dataset(save(page, "netCDF", tmp_path), engine="netcdf4") as found:
         assert {"attention", "mixing", "attn_n", "contribution"} <= set(found.data_vars)
         assert json.loads(found.attrs["parameters"])["error"] == 0.05
+
+
+def test_a_page_of_a_hybrid(open_page, tmp_path):
+    """Layers that do not attend are said, left out of the overview, and skipped by the keys."""
+    model = tiny.model("jamba", num_hidden_layers=4)
+    dataset = whence.measure(model, "ada bo cy dee .", ["attention", "effective", "contribution"])
+    path = whence.report(dataset, tmp_path / "page.html").as_uri()
+    page = open_page(f"{path}#view=maps&layer=3")
+    page.wait_for_selector("#maps:not([hidden]) h2")
+    assert page.inner_text("#maps h2") == "Layer 3 does not attend; layers 2 and 4 do"
+    show(page, "heads")
+    assert "of 8 heads" in page.inner_text("#heads h2")
+    page.focus(".tiles")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector(".tiles[aria-label$='layer 2, head 0']")
+    page.keyboard.press("ArrowUp")
+    page.wait_for_selector(".tiles[aria-label$='layer 4, head 0']")
+    show(page, "flow")
+    assert page.locator("#flow select >> nth=0").evaluate("(by) => [...by.options].map((one) => one.value)") == [
+        "contribution"
+    ]
