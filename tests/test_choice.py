@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from whence.choice import numbers, share
+from whence.choice import numbers, share, whole
 from whence.errors import BadInput
 
 
@@ -33,3 +33,14 @@ def test_zero_where_it_means_something():
     assert share("tolerance", 0, zero=True) == 0
     with pytest.raises(BadInput, match=r"from 0 to less than 1, and -0\.1 was given"):
         share("tolerance", -0.1, zero=True)
+
+
+@pytest.mark.parametrize("asked", [7, 7.0, np.int32(7), np.float64(7)])
+def test_a_whole_number(asked):
+    assert whole("memory", asked, least=1) == 7
+
+
+@pytest.mark.parametrize("asked", [0, -1, 1.5, "7", None, True, np.nan, np.inf, [7]])
+def test_what_is_no_whole_number(asked):
+    with pytest.raises(BadInput, match="The memory is a whole number of at least 1, and"):
+        whole("memory", asked, least=1)

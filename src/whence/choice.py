@@ -19,6 +19,14 @@ def numbers(what: str, asked: object) -> list[int]:
         raise BadInput(f"A {what} is a whole number, and {asked!r} was given.") from None
 
 
+def whole(what: str, asked: Any, least: int) -> int:
+    """One whole number that is not too small; 2e9 is one."""
+    given = int(asked) if isinstance(asked, float) and asked.is_integer() else asked
+    if isinstance(given, bool) or not hasattr(given, "__index__") or operator.index(given) < least:
+        raise BadInput(f"The {what} is a whole number of at least {least}, and {asked!r} was given.")
+    return operator.index(given)
+
+
 def share(what: str, asked: Any, zero: bool = False) -> float:
     """A number between 0 and 1, zero itself only where it means something."""
     try:

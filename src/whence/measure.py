@@ -12,7 +12,7 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence.choice import numbers, share
+from whence.choice import numbers, share, whole
 from whence.errors import BadInput
 from whence.measures.flow import NEIGHBOURS
 from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
@@ -26,7 +26,9 @@ from whence.models.trace import Block
 from whence.text import Sentence, sentence
 
 LARGE = 1_000_000_000
-SHARES = {"tolerance": True, "block_error": False}  # options between 0 and 1, and whether 0 is one: only exact zeros
+# options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, and the least of them
+SHARES = {"tolerance": True, "block_error": False, "error": False}
+WHOLE = {"seed": 0, "memory": 1}
 log = logging.getLogger("whence")
 
 
@@ -68,6 +70,9 @@ def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str,
     for name, zero in SHARES.items():
         if found.get(name) is not None:
             share(name, found[name], zero)
+    for name, least in WHOLE.items():
+        if name in found:
+            found[name] = whole(name, found[name], least)
     return found
 
 
