@@ -32,7 +32,12 @@ def _run(context: Context) -> Run:
     """Every word with every other: neighbours as far as a sentence reaches."""
     sentences = context.sentences(context.amount(6, 500), None, of_length(3, context.amount(20, 40)))
     measures = given_by(context.model.gives, MEASURES)
-    return context.run("pairs", measures, sentences, neighbours=10_000, error=ERROR)
+    return context.run("pairs", measures, sentences, layers=_layers(context), neighbours=10_000, error=ERROR)
+
+
+def _layers(context: Context) -> tuple[int, ...] | None:
+    """Those that attend, so that every measure has the same; all where none does."""
+    return context.model.anatomy.attending or None
 
 
 def _coreference_run(context: Context) -> Run:
@@ -41,8 +46,11 @@ def _coreference_run(context: Context) -> Run:
     def chosen(given: Sentence) -> Sentence | None:
         return given if noun_pronoun(given) and of_length(3, context.amount(20, 40))(given) else None
 
-    measures = given_by(context.model.gives, PRINTED)
-    return context.run("coreference", measures, context.sentences(context.amount(16, 500), None, chosen), neighbours=0)
+    measures, sentences = (
+        given_by(context.model.gives, PRINTED),
+        context.sentences(context.amount(16, 500), None, chosen),
+    )
+    return context.run("coreference", measures, sentences, layers=_layers(context), neighbours=0)
 
 
 def _small(p: float) -> str:
