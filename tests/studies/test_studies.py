@@ -10,6 +10,7 @@ import pandas
 import pytest
 
 import whence
+from tests import tiny
 from whence.errors import BadInput, Unsupported
 from whence.plot.drawing import Drawing
 from whence.studies import STUDIES, _answered, find
@@ -181,3 +182,13 @@ def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "statsmodels" else object())
     with pytest.raises(Unsupported, match="need statsmodels: pip install"):
         importlib.reload(needed)
+
+
+def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(data, tmp_path):
+    model = tiny.model("jamba", num_hidden_layers=4)
+    corpus = whence.read(f"conllu:{data}/ud_gum/en_gum-ud-dev.conllu", limit=4)
+    whence.study("correlates", model, corpus, tmp_path, quick=True)
+    pairs = [whence.open(folder).pairs for folder in (tmp_path / "runs").iterdir()]
+    assert all(
+        set(table.layer) == {2, 4} and table[["attention", "gradient"]].notnull().all(axis=None) for table in pairs
+    )
