@@ -168,7 +168,7 @@ def test_the_head_step_by_step_and_layer_by_layer(visit, models):
     page.click("text=Predict at “cat”")
     page.wait_for_selector("#prediction option[value='2']", state="attached")
     settled(page)
-    assert " is predicted at cat" in heading(page) and state_of(page)["asked"] == "2"
+    assert " is predicted at “cat" in heading(page) and state_of(page)["asked"] == "2"
 
 
 def test_the_sentence_is_perturbed(visit):
