@@ -25,7 +25,11 @@ from whence.models.trace import Block
 from whence.text import Sentence, sentence
 
 LARGE = 1_000_000_000
-SHARES = {"tolerance": True, "block_error": False}  # options between 0 and 1, and whether 0 is one: only exact zeros
+SHARES = {
+    "tolerance": True,
+    "block_error": False,
+    "error": False,
+}  # options between 0 and 1, and whether 0 is one: only exact zeros
 log = logging.getLogger("whence")
 
 
