@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import whence
-from whence.plot.identity import grid, neighbours, rates, write
+from whence.plot.charts import write
+from whence.plot.identity import grid, neighbours, rates
 
 page, corpus, count = [*sys.argv[1:], *("identity.html", "", "")[len(sys.argv) - 1 :]]
 words = (["old", "young", "other"], ["man", "dog", "queen", "child"], ["saw", "fed", "lost"], ["bird", "letter"])

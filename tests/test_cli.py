@@ -9,6 +9,7 @@ import pytest
 from tests import tiny
 from tests.families import build
 from whence import cli
+from whence.cli.shared import NETCDF
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -84,6 +85,12 @@ def test_bytes_that_are_not_utf8(tmp_path):
         (("head", TEXT, "--chart", "missing/chart.svg"), "no folder 'missing'"),
         (("head", TEXT, "--kind", "lens"), "say where to draw it: --chart"),
         (("head", TEXT, "--recipe", "no-period"), "name a file of clozes"),
+        (("head", TEXT, "--limit", "3"), "--limit is for a corpus, and a text was given"),
+        (("head", TEXT, "--chart", "chart.svg", "--kind", "hits"), "there are: grid, sorted, norm; it is drawn of"),
+        (("head", TEXT, "--chart", "chart.svg", "--kind", "pie"), "no chart 'pie' of a text; there are: grid"),
+        (("head", TEXT, "--top", "0"), "at least 1, and 0"),
+        (("serve", "--tokens", "0", "--no-browse"), "at least 1 token, and 0"),
+        (("measure", "/", "--out", "run"), "'/' is a folder; name its files, as in '/*.txt'"),
         (("head", "nothing.jsonl"), "no file 'nothing.jsonl'"),
         (("verify", "one/model", "--model", "another"), "Two models were named"),
         (("serve", "--port", "99999", "--no-browse"), "from 0 to 65535, and 99999"),
@@ -121,7 +128,53 @@ def test_whoever_stops_reading(tmp_path):
 
 def test_a_lens_needs_layers(called, tmp_path):
     code, _, err = called("head", TEXT, "--kind", "lens", "--chart", str(tmp_path / "l.svg"))
-    assert code == 2 and "ask for more than one layer" in err
+    assert code == 2 and "no chart 'lens' of a text; there are: grid" in err and "(--layer all)" in err
+
+
+CLOZE = '{"masked_sentence": "Paris is the capital of [MASK].", "answer": "france"}\n'
+
+
+@pytest.mark.parametrize("option", [("--position", "3"), ("--layer", "all"), ("--top", "3"), ("--truncate",)])
+def test_what_is_for_one_text_is_not_left_aside_over_a_corpus(called, tmp_path, option):
+    (tmp_path / "clozes.jsonl").write_text(CLOZE)
+    code, out, err = called("head", str(tmp_path / "clozes.jsonl"), *option)
+    assert code == 2 and f"{option[0]} is for one text, and a corpus was given" in err and not out
+
+
+def test_a_corpus_without_a_mask_is_no_table_of_zeros(called, tmp_path):
+    (tmp_path / "plain.txt").write_text("No mask here.\n")
+    code, out, err = called("head", str(tmp_path / "plain.txt"))
+    assert code == 2 and "1 left out: no mask" in out and "@10" not in out and "No answer could be looked for" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "packages", "says"),
+    [
+        (("head", TEXT, "--chart", "c.svg"), ["altair"], "Charts need altair: pip install 'whence[plot]'"),
+        (("identify", "a.txt", "--chart", "c.pdf"), ["vl_convert"], "Charts need vl_convert"),
+        (("head", TEXT, "--out", "c.nc"), NETCDF, "pip install 'whence[netcdf]', or name a .csv file"),
+        (("identify", "a.txt", "--out", "c.nc"), NETCDF, "Writing netCDF needs netCDF4"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_before_the_work(called, monkeypatch, tmp_path, arguments, packages, says):
+    """A plain installation has neither charts nor netCDF."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("One two.\n")
+    for name in packages:
+        monkeypatch.setitem(sys.modules, name, None)
+    code, out, err = called(*arguments)
+    assert code == 2 and says in err and err.count("\n") == 1 and not out
+
+
+def test_a_chart_of_the_head_opens_offline(called, tmp_path):
+    code, _, err = called("head", TEXT, "--chart", str(tmp_path / "c.html"))
+    assert code == 0, err
+    assert "cdn." not in (tmp_path / "c.html").read_text()
+
+
+def test_the_builtin_model_has_a_name(called):
+    code, out, err = called("verify", "whence/builtin")
+    assert code == 0 and "whence/builtin: family bert, 6 layers" in out, err
 
 
 def test_every_mask_is_accounted_for(called, tmp_path):

@@ -204,3 +204,15 @@ def test_what_is_not_a_model(builtin):
     with pytest.raises(BadInput, match=r"what whence\.load gives, and BertForMaskedLM was given"):
         loaded(builtin.model)
     assert loaded(builtin) is builtin
+
+
+@pytest.mark.parametrize("given", [5, xarray.Dataset()])
+def test_what_says_nothing_of_measures_is_not_cited(given):
+    with pytest.raises(BadInput, match="What was measured is in the attributes"):
+        whence.cite(given)
+
+
+@pytest.mark.parametrize("error", [2, 0, "x"])
+def test_the_error_is_a_share_however_short_the_text(builtin, error):
+    with pytest.raises(BadInput, match=f"The error is a number between 0 and 1, and {error!r} was given"):
+        whence.measure(builtin, "a", "contribution", error=error)

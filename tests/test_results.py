@@ -39,6 +39,11 @@ def test_maps_are_the_dataset_of_one_sentence(model, run):
             xarray.testing.assert_equal(found[name].variable, wanted[name].variable)
         assert whence.cite(found).count("@") >= 2
     assert len(run.maps) == 7 and list(run.maps) == [*range(7)]
+
+
+def test_a_run_names_its_papers(run):
+    cited = whence.cite(run)
+    assert "kobayashi2021" in cited and "vaswani2017" in cited and "westera" not in cited
     with pytest.raises(KeyError):
         run.maps[99]
 

@@ -265,14 +265,14 @@ def test_an_empty_corpus_gives_empty_tables(model, tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"measures": ["attention"]}, "its plan measures is"),
-        ({"part_size": 4}, r"its plan part_size is 3, and 4 was asked for; name another folder"),
-        ({"batch_tokens": 77}, "plan batch_tokens"),
-        ({"threads": 2}, "plan threads"),
-        ({"neighbours": 5}, "plan neighbours"),
-        ({"layers": [1]}, "plan layers"),
-        ({"maps": True}, "plan maps"),
-        ({"too_long": "skip"}, "plan too_long"),
+        ({"measures": ["attention"]}, "it was begun with measures"),
+        ({"part_size": 4}, r"it was begun with part_size 3, and 4 was asked for; name another folder"),
+        ({"batch_tokens": 77}, "begun with batch_tokens"),
+        ({"threads": 2}, "begun with threads"),
+        ({"neighbours": 5}, "begun with neighbours"),
+        ({"layers": [1]}, "begun with layers"),
+        ({"maps": True}, "begun with maps"),
+        ({"too_long": "skip"}, "begun with too_long"),
     ],
 )
 def test_another_run_in_the_same_folder_is_refused(model, tmp_path, change, says):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pandas
 import pytest
 
 from whence.errors import BadInput
@@ -54,4 +55,11 @@ def test_bytes():
 @pytest.mark.parametrize(("given", "says"), [("text", "the str 'text'"), (Path("a.txt"), "Path"), (None, "NoneType")])
 def test_no_corpus(given, says):
     with pytest.raises(BadInput, match=says):
+        sentences(given)
+
+
+@pytest.mark.parametrize("given", [pandas.DataFrame({"text": ["a b", "c d"]}), {"text": ["a b"]}])
+def test_the_names_of_columns_are_no_corpus(given):
+    """Both can be gone through, and give their columns' names."""
+    with pytest.raises(BadInput, match="give its column of texts"):
         sentences(given)

@@ -1,7 +1,6 @@
 """Which papers to cite for a result."""
 
-import xarray
-
+from whence.errors import BadInput
 from whence.measures.registry import MEASURES
 
 PAPERS = {
@@ -90,9 +89,14 @@ VERBS = {
 }
 
 
-def cite(dataset: xarray.Dataset) -> str:
-    """BibTeX of whence and of every paper behind the measures in a Dataset."""
+def cite(dataset: object) -> str:
+    """BibTeX of whence and of every paper behind the measures in a Dataset or a run."""
+    measured = getattr(dataset, "attrs", {}).get("measures")
+    if measured is None:
+        raise BadInput(
+            f"What was measured is in the attributes of a Dataset, and this {type(dataset).__name__} has none."
+        )
     papers = VERBS | {name: row.papers for name, row in MEASURES.items()}
-    names = [name for name in str(dataset.attrs.get("measures", "")).split(",") if name in papers]
+    names = [name for name in str(measured).split(",") if name in papers]
     keys = dict.fromkeys(["whence", *(paper for name in names for paper in papers[name])])
     return "\n\n".join(PAPERS[key] for key in keys)

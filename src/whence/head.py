@@ -136,7 +136,7 @@ def _masks(model: Model, encoded: Encoded) -> list[int]:
 
 def _count(k: int) -> int:
     if k < 1:
-        raise BadInput(f"k is at least 1, and {k} was given.")
+        raise BadInput(f"How many of the best tokens to show is at least 1, and {k} was given.")
     return k
 
 

@@ -15,7 +15,7 @@ import pyarrow.dataset
 import xarray
 
 from whence.errors import BadInput
-from whence.measures.registry import HEADS, MAP, variables
+from whence.measures.registry import HEADS, MAP, owners, variables
 from whence.run.course import all_moments
 from whence.store import MANIFEST, Store, at, part_numbers, read_manifest, read_record
 
@@ -46,6 +46,12 @@ class Run:
     @property
     def finished(self) -> bool:
         return bool(self.manifest["finished"])
+
+    @property
+    def attrs(self) -> dict[str, str]:
+        """What was measured and on what, under the names it has in a Dataset."""
+        measured = dict.fromkeys(owners()[name] for name in self.manifest["plan"]["variables"])
+        return {"model": self.manifest["model"]["id"], "measures": ",".join(measured)}
 
     @cached_property
     def sentences(self) -> pandas.DataFrame:

@@ -78,6 +78,8 @@ def sentence(given: object) -> Sentence:
 
 def sentences(given: object) -> Iterable[object]:
     """A corpus as it is, if it can be one: anything but a single text or name that gives sentences."""
+    if isinstance(given, Mapping) or type(given).__name__ == "DataFrame":  # both give the names of their columns
+        raise BadInput(f"A corpus is sentences, and a {type(given).__name__} was given; give its column of texts.")
     if isinstance(given, str | bytes | PathLike) or not isinstance(given, Iterable):
         what = f"the str {given!r}" if isinstance(given, str) else type(given).__name__
         raise BadInput(f"A corpus is sentences, and {what} was given; give a list of texts, or what whence.read gives.")

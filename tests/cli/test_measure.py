@@ -54,7 +54,8 @@ def blimp(tmp_path):
 def test_columns_of_other_names(blimp, tmp_path, capsys):
     out = str(tmp_path / "run")
     assert run(["measure", blimp, "--out", out]) == 2
-    assert "no column 'text' or 'sentence'; the columns are 'field'" in capsys.readouterr().err
+    assert "no column 'text' or 'sentence'; the columns are 'field'" in (said := capsys.readouterr().err)
+    assert "--read text=COLUMN" in said
     assert run(["measure", blimp, "--out", out, "--read", "text=sentence_good,document=field"]) == 0
     assert whence.open(out).sentences.text.tolist() == ["The cats sit.", "She saw herself."]
     assert whence.open(out).sentences.document.tolist() == ["agreement", "binding"]
@@ -102,14 +103,14 @@ def test_every_command_is_told_how_to_read(blimp, tmp_path, monkeypatch, capsys,
 
 def test_a_text_is_not_read_like_a_corpus(capsys):
     assert run(["head", "Paris is [MASK].", "--read", "text=a"]) == 2
-    assert "--read says how a corpus is read, and a text was given" in capsys.readouterr().err
+    assert "--read is for a corpus, and a text was given" in capsys.readouterr().err
 
 
 def test_another_run_is_refused(corpus, tmp_path, capsys):
     out = str(tmp_path / "run")
     assert run(["measure", corpus, "--out", out]) == 0
     assert run(["measure", corpus, "--out", out, "--neighbours", "4"]) == 2
-    assert "its plan neighbours is 1, and 4 was asked for" in capsys.readouterr().err
+    assert "it was begun with neighbours 1, and 4 was asked for" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pandas
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModel, BertModel, PreTrainedTokenizerFast
+from transformers import AutoModel, BertForMultipleChoice, BertModel, PreTrainedTokenizerFast
 
 import whence
 from tests.families import build
@@ -213,3 +213,26 @@ def test_every_error_is_one_sentence(folder):
         with pytest.raises(BadInput) as caught:
             whence.load(wrong)
         assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
+
+
+def test_the_builtin_model_by_its_name(builtin, monkeypatch):
+    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
+    assert whence.load("whence/builtin").revision == whence.load().revision
+
+
+@pytest.mark.parametrize("part", [lambda model: model, lambda model: model.base_model.encoder.layer[0]])
+def test_a_compiled_model_is_measured_without_compiling(tokenizer, part):
+    """Every pass has hooks of its own, and each would be compiled anew."""
+    plain, network = build("bert"), build("bert")
+    part(network).compile(backend=lambda graph, inputs: pytest.fail("compiled"))
+    asked = ["attention", "mixing", "contribution", "value_zeroing"]
+    found, expected = (whence.measure(whence.load(one, tokenizer), "a b c", asked) for one in (network, plain))
+    assert found.equals(expected)
+    assert part(network)._compiled_call_impl is not None
+
+
+def test_what_reads_several_texts_at_once_is_refused(tokenizer):
+    network = BertForMultipleChoice(build("bert").config)
+    with pytest.raises(Unsupported, match=r"give the stack inside it: whence\.load\(model\.base_model"):
+        whence.load(network, tokenizer)
+    assert whence.load(network.base_model, tokenizer).anatomy.family == "bert"

@@ -1,10 +1,12 @@
 """Charts draw every cell of what they show, and can leave as SVG."""
 
+import re
+
 import pytest
 
 import whence
 from whence.errors import BadInput
-from whence.plot.charts import maps, mixing_grid, mixing_lines
+from whence.plot.charts import maps, mixing_grid, mixing_lines, write
 
 TEXT = "The keys to the cabinet [MASK] on the table, the table."
 
@@ -26,6 +28,29 @@ def test_the_grid_has_a_cell_per_layer_and_token(dataset):
     assert rows(chart) == {6 * tokens}
     cells = next(iter(chart.to_dict()["datasets"].values()))
     assert len({cell["target"] for cell in cells}) == tokens
+
+
+def test_the_title_is_about_the_method_that_is_drawn(dataset):
+    by_layer = dataset.mixing.sel({"method": "attn_w"}).mean("target")
+    said = mixing_grid(dataset, "attn_w").to_dict()["title"]
+    assert f"{100 * float(by_layer.max()):.0f} % of a token's new vector" in said["text"]
+    assert "weights: attention" in said["subtitle"]
+
+
+def test_special_tokens_look_special(dataset, tmp_path):
+    write(maps(dataset, ["attention"], layer=3), tmp_path / "map.svg")
+    labels = re.findall(r'<text[^>]*font-style="italic"[^>]*>([^<]+)', (tmp_path / "map.svg").read_text())
+    assert sorted(labels) == ["[CLS]", "[CLS]", "[SEP]", "[SEP]"]
+
+
+def test_heads_are_named_where_there_are_any(dataset):
+    assert maps(dataset, ["attn_n"], layer=3).to_dict()["title"]["text"] == "Layer 3"
+    assert maps(dataset, ["attention"], layer=3).to_dict()["title"]["text"] == "Layer 3, mean of the heads"
+
+
+def test_a_page_carries_all_it_needs(dataset, tmp_path):
+    write(mixing_lines(dataset), tmp_path / "lines.html")
+    assert "cdn." not in (tmp_path / "lines.html").read_text()
 
 
 def test_lines_have_a_point_per_method_and_layer(dataset):

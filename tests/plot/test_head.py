@@ -155,7 +155,7 @@ def test_the_command_on_a_corpus(called, tmp_path):
     assert code == 0 and "1 of 1 answers" in out and "@100" in out, err
     assert (tmp_path / "run" / "manifest.json").exists()
     code, out, err = called("head", "own.jsonl")
-    assert code == 0 and "1 left out: the answer is not one token" in out, err
+    assert code == 2 and "1 left out: the answer is not one token" in out and "a label that is one token" in err
     code, out, err = called("head", "lama:lama.jsonl", "--recipe", "no-period", "no-end")
     assert code == 0 and "no-end" in out and "as it is" in out, err
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import xarray
 
-from whence.plot.identity import grid, neighbours, rates, write
+from whence.plot.charts import write
+from whence.plot.identity import grid, neighbours, rates
 
 
 def experiment(offset=0, probe="linear", loss="cosine", start=0.9):

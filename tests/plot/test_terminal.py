@@ -9,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
+from tests import tiny
 
+import whence
+from whence.measures.registry import MEASURES
 from whence.plot import finding, label, legible
 from whence.plot.palette import amount, ink_on, measure_color, signed
+from whence.plot.predictions import predictions
 from whence.plot.terminal import picture
 
 TOKENS = ["[CLS]", "the", "old", "cat", "sat", "##s", "[SEP]"]
@@ -152,3 +156,18 @@ def test_scales_start_at_paper_and_end_deep():
 def test_an_estimate_says_how_good_it_is(misplaced, said):
     shown = str(picture(sentence(TOKENS).assign(contribution_misplaced=misplaced), 120, color=False))
     assert "estimated" not in shown if said is None else f"(estimated, {said} are at the wrong source):" in shown
+
+
+def test_every_map_says_what_it_is():
+    maps = [name for row in MEASURES.values() for name, variable in row.variables.items() if "source" in variable.dims]
+    unsaid = [name for name in maps if not name.endswith("_error") and not label(name.removeprefix("rollout_")).meaning]
+    assert len(maps) > 20 and not unsaid
+
+
+@pytest.mark.parametrize(
+    ("family", "says"), [("bert", "is predicted at “[MASK]”"), ("gpt2", "is predicted after “ada”")]
+)
+def test_a_decoder_predicts_what_comes_after(family, says):
+    model = tiny.model(family)
+    text = "bo [MASK]" if family == "bert" else "bo ada"
+    assert says in predictions(whence.head(model, text))[0].finding

@@ -240,7 +240,7 @@ def test_a_line_of_gigabytes_is_not_held(tmp_path):
         ("mrpc:missing.tsv", {}, "no file 'missing.tsv'"),
         ("shards/*.txt", {}, r"No file is called 'shards/\*.txt'"),
         ("words.doc", {}, "not known from its name.*text:words.doc.*lama"),
-        (".", {}, "not known from its name"),
+        (".", {}, "'.' is a folder; name its files"),
         ("text:.", {}, "is a folder"),
         ("stdin:", {"text": "x"}, "format text has no option 'text'; it has none"),
         ("tsv:stdin:", {"colour": "x"}, "no option 'colour'; its options are text, pair"),

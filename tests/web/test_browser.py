@@ -169,7 +169,7 @@ def test_the_head_step_by_step_and_layer_by_layer(visit, models):
     page.click("text=Predict at “cat”")
     page.wait_for_selector("#prediction option[value='2']", state="attached")
     settled(page)
-    assert " is predicted at cat" in heading(page) and state_of(page)["asked"] == "2"
+    assert " is predicted at “cat" in heading(page) and state_of(page)["asked"] == "2"
 
 
 def test_the_sentence_is_perturbed(visit):
@@ -184,6 +184,10 @@ def test_the_sentence_is_perturbed(visit):
     assert any(abs(float(row[6])) > 1e-6 for row in rows)
     for row in rows:
         assert float(row[5]) - float(row[4]) == pytest.approx(float(row[6]), abs=1e-5)
+    page.select_option("#perturb select", "contribution")
+    page.wait_for_selector("#perturb .subtitle:has-text('These are estimates; the first is known to ± ')")
+    page.select_option("#perturb select", "mixing attn_w")
+    page.wait_for_selector("#perturb .subtitle:not(:has-text('estimates'))")
     page.fill("#perturb textarea", "A cat sat here on the mat.")
     page.click("text=Measure the change")
     page.wait_for_selector("#perturb .subtitle:has-text('1 added')")

@@ -196,7 +196,7 @@ def test_focus_is_not_lost(visit):
     page.focus("#prediction .choices button")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.activeElement.id === 'tab-prediction'")
-    assert "predicted at cat" in heading(settled(page))
+    assert "predicted at “cat" in heading(settled(page))
 
 
 def test_the_head_can_be_chosen_where_it_matters(visit):

@@ -16,7 +16,7 @@ COMMANDS = ("explain", "head", "identify", "measure", "report", "serve", "study"
 
 app = App(
     name="whence",
-    help="Where the information in every hidden token of a transformer comes from, and how much of it is left.",
+    help="Where the information in every hidden token of a transformer comes from, and how much of the token is left.",
     help_format="plaintext",  # the others import a Markdown parser, a fifth of the time --help takes
     help_flags=["--help", "-h"],
     version_flags=["--version"],

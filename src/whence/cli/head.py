@@ -1,11 +1,12 @@
 """whence head: which step of the LM head makes the prediction, in a text or over a cloze corpus."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Source, check_file, progress, reading, table, text_of
+from whence.cli.shared import Reading, Source, check_chart, check_file, progress, reading, table, text_of
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
@@ -16,9 +17,15 @@ if TYPE_CHECKING:
 Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())]
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
-CHARTS = (".svg", ".png", ".pdf", ".html", ".json")
-# which picture --chart draws when --kind does not say
-KINDS = {"text": "grid", "layers": "lens", "corpus": "hits", "recipes": "histograms"}
+TOP = 10
+LAYERS = "a text in several layers (--layer all)"
+# what --chart can draw, first what it draws when --kind does not say
+KINDS = {
+    "a text": ("grid", "sorted", "norm"),
+    LAYERS: ("lens", "grid", "sorted", "norm"),
+    "a corpus": ("hits", "grid", "histograms"),
+    "a corpus with recipes": ("histograms", "hits"),
+}
 TEXT, ANSWER = ("masked_sentence", "text", "sentence"), ("answer", "label")
 
 
@@ -27,7 +34,7 @@ def head(
     *,
     position: Several = None,
     layer: Annotated[str | None, Parameter(name="--layer")] = None,
-    top: int = 10,
+    top: int | None = None,
     recipe: Names = None,
     read: Reading = None,
     limit: int | None = None,
@@ -49,7 +56,7 @@ def head(
     layer
         Send this layer's states through the head: a number, several with commas, or all.
     top
-        How many of the best tokens to show.
+        How many of the best tokens to show; 10 unless given.
     recipe
         Over a corpus, what a change does: no-period, no-end, mask-word.
     read
@@ -66,25 +73,42 @@ def head(
         Cut off what is longer than the model takes.
     """
     if chart is not None:
-        check_file(chart, CHARTS)
+        check_chart(chart)
     elif kind is not None:
         raise BadInput(f"{kind!r} is a kind of chart; say where to draw it: --chart.")
     corpus = _corpus(text, limit, reading(read))
-    if corpus is None and recipe is not None:
-        raise BadInput("A recipe changes the sentences of a corpus, and a text was given; name a file of clozes.")
-    if corpus is None and read is not None:
-        raise BadInput("--read says how a corpus is read, and a text was given; name a file of clozes.")
+    of_text = {"--position": position, "--layer": layer, "--top": top, "--truncate": truncate or None}
+    of_corpus = {"--recipe": recipe, "--read": read, "--limit": limit}
     if corpus is not None:
-        found, drawn = _over(corpus, recipe, out, source), "corpus" if recipe is None else "recipes"
+        _refuse(of_text, "one text", "a corpus was given")
+        drawn = _kind(kind, "a corpus" if recipe is None else "a corpus with recipes")
+        found = _over(corpus, recipe, out, source)
     else:
-        given = text_of(text)
+        _refuse(of_corpus, "a corpus", "a text was given; name a file of clozes")
+        given, asked = text_of(text), _layer(layer)
+        drawn = _kind(kind, LAYERS if asked == "all" or isinstance(asked, list) else "a text")
         if out is not None:
             check_file(out, (".csv", ".nc"))
-        found = _text(given, position, layer, top, truncate, source)
-        drawn = "text" if "layer" not in found.dims else "layers"
+        found = _text(given, position, asked, TOP if top is None else top, truncate, source)
         _write(found, out)
     if chart is not None:
-        _draw(found, kind or KINDS[drawn], chart)
+        _draw(found, drawn, chart)
+
+
+def _refuse(options: Mapping[str, object], of: str, given: str) -> None:
+    """Before an option is left aside in silence."""
+    for name, value in options.items():
+        if value is not None:
+            raise BadInput(f"{name} is for {of}, and {given}.")
+
+
+def _kind(asked: str | None, of: str) -> str:
+    """Before the work, not after it."""
+    if asked is not None and asked not in KINDS[of]:
+        others = " or ".join(repr(name) for name, kinds in KINDS.items() if asked in kinds)
+        hint = f"; it is drawn of {others}" if others else ""
+        raise BadInput(f"There is no chart {asked!r} of {of}; there are: {', '.join(KINDS[of])}{hint}.")
+    return asked or KINDS[of][0]
 
 
 def _corpus(given: str | None, limit: int | None, options: dict[str, Any]) -> "Corpus | None":
@@ -123,7 +147,12 @@ def _clozes(path: str, limit: int | None, options: dict[str, Any]) -> "Corpus":
 
 
 def _text(
-    given: str, position: list[int] | None, layer: str | None, top: int, truncate: bool, source: Source
+    given: str,
+    position: list[int] | None,
+    layer: str | int | list[int] | None,
+    top: int,
+    truncate: bool,
+    source: Source,
 ) -> "xarray.Dataset":
     from rich.console import Console
 
@@ -131,7 +160,7 @@ def _text(
     from whence.plot.predictions import predictions
     from whence.plot.terminal import stages
 
-    found = heads(source.load(), given, position, _layer(layer), top, truncate=truncate)
+    found = heads(source.load(), given, position, layer, top, truncate=truncate)
     console = Console(highlight=False)
     for prediction in predictions(found):
         for line in stages(prediction, console.width):
@@ -191,6 +220,8 @@ def _over(corpus: "Corpus", recipe: list[str] | None, out: Path | None, source: 
         else:
             found = perturb(model, corpus, recipe, out=out, progress=report)
     _print_counts(found)
+    if not found.attrs["scored"]:
+        raise BadInput("No answer could be looked for; a sentence needs a mask, and a label that is one token.")
     _print_hits(found) if recipe is None else _print_recipes(found)
     return found
 
@@ -251,6 +282,7 @@ def _write(found: "xarray.Dataset", out: Path | None) -> None:
 
 def _draw(found: "xarray.Dataset", kind: str, chart: Path) -> None:
     from whence.plot import head as charts
+    from whence.plot.charts import write
 
-    charts.drawn(found, kind).save(chart)
+    write(charts.drawn(found, kind), chart)
     print(f"Drawn: {chart}")

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Source, check_file, progress, reading, table
+from whence.cli.shared import Reading, Source, check_chart, check_file, progress, reading, table
 
 if TYPE_CHECKING:
     import xarray
 
 OUT = (".nc", ".csv")
-CHART = (".svg", ".png", ".pdf", ".html", ".json")
 Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
 
 
@@ -87,8 +86,11 @@ def identify(
     from whence import readers
     from whence.identity import identify as identified
 
-    for path, endings in ((out, OUT), (chart, CHART), (tokens, (".csv",)), (save, (".safetensors",))):
-        _check(path, endings)
+    for path, endings in ((out, OUT), (tokens, (".csv",)), (save, (".safetensors",))):
+        if path is not None:
+            check_file(path, endings)
+    if chart is not None:
+        check_chart(chart)
     sentences = readers.read(corpus, limit=limit, **reading(read))
     model = source.load()
     with progress() as report:
@@ -116,12 +118,6 @@ def identify(
     _write(dataset, out, chart, tokens)
     if save is not None:
         print(f"Written: {save}")
-
-
-def _check(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Before the work, not after it."""
-    if path is not None:
-        check_file(path, endings)
 
 
 def _print(dataset: "xarray.Dataset") -> None:
@@ -167,8 +163,9 @@ def _write(dataset: "xarray.Dataset", out: Path | None, chart: Path | None, toke
         rates.drop_dims(["trained_on"], errors="ignore").to_dataframe().reset_index().to_csv(out, index=False)
     if chart is not None:
         from whence.plot import identity
+        from whence.plot.charts import write
 
-        identity.write((identity.grid if "transfer" in dataset else identity.rates)(dataset), chart)
+        write((identity.grid if "transfer" in dataset else identity.rates)(dataset), chart)
     for path in (out, chart, tokens):
         if path is not None:
             print(f"Written: {path}")

@@ -118,7 +118,8 @@ def _summary(out: str, sentences: "Corpus") -> None:
     corpus = opened(out).manifest["corpus"]
     if not corpus["sentences"]:
         raise BadInput(f"Nothing was measured: {sentences.name} has no sentences.")
-    print(f"{corpus['sentences']:,} sentences, {corpus['tokens']:,} tokens in {out}.")
+    plural = "" if corpus["sentences"] == 1 else "s"
+    print(f"{corpus['sentences']:,} sentence{plural}, {corpus['tokens']:,} tokens in {out}.")
     if corpus["skipped"]:
         print(f"Too long for the model: {corpus['skipped']:,} left out.")
     if sentences.skipped.count:

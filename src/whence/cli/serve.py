@@ -1,5 +1,9 @@
 """whence serve: the explorer in a browser."""
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from whence.cli.shared import Source
 from whence.errors import BadInput
 
@@ -8,7 +12,7 @@ def serve(
     *models: str,
     host: str = "127.0.0.1",
     port: int | None = None,
-    allow_host: tuple[str, ...] = (),
+    allow_host: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     browse: bool = True,
     tokens: int = 1024,
     source: Source = Source(),  # noqa: B008  (frozen)
@@ -18,7 +22,8 @@ def serve(
     Parameters
     ----------
     models
-        Hub ids, folders or .gguf files to choose from, and no others; the built-in model when none is named.
+        Hub ids, folders or .gguf files to choose from, and no others; the built-in model, whence/builtin, when none
+        is named.
     host
         The address to listen on. Anything but 127.0.0.1 lets other machines in.
     port
@@ -35,6 +40,8 @@ def serve(
 
     if port is not None and not 0 <= port <= 65535:
         raise BadInput(f"A port is a number from 0 to 65535, and {port} was given.")
+    if tokens < 1:
+        raise BadInput(f"The longest sentence has at least 1 token, and {tokens} was given.")
     sources = [source.named(name) for name in models] or [source]
     loaded = [one.load() for one in sources]
     by_name = {model.id: model for model in loaded}

@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.errors import BadInput
+from whence.errors import BadInput, Unsupported
 
 if TYPE_CHECKING:
     from whence.models.load import Model
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "stdin:"  # what a hyphen on the command line becomes
 Reading = Annotated[str | None, Parameter(name="--read")]
 SWITCHES = {"header": {"yes": True, "no": False}}  # options of formats that are not names
+CHARTS = (".svg", ".png", ".pdf", ".html", ".json")
+NETCDF = ("netCDF4", "h5netcdf", "scipy")  # xarray writes with any of them
 APART = ("source", "limit", "skip_bad")  # keywords of whence.read that are options of their own here
 
 
@@ -111,6 +114,15 @@ def check_file(out: Path, endings: tuple[str, ...]) -> None:
         raise BadInput(f"{str(out)!r} should end in {' or '.join(endings)}.")
     if not out.parent.is_dir():
         raise BadInput(f"{str(out)!r} cannot be written: there is no folder {str(out.parent)!r}.")
+    if out.suffix == ".nc" and not any(map(find_spec, NETCDF)):
+        raise Unsupported(f"Writing netCDF needs {NETCDF[0]}: pip install 'whence[netcdf]', or name a .csv file.")
+
+
+def check_chart(out: Path) -> None:
+    """The same of a file to draw into, and whether there is anything to draw with."""
+    check_file(out, CHARTS)
+    if missing := [name for name in ("altair", "vl_convert") if find_spec(name) is None]:
+        raise Unsupported(f"Charts need {missing[0]}: pip install 'whence[plot]'.")
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:

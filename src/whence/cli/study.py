@@ -14,7 +14,7 @@ from whence.cli.shared import Reading, Source, going_on, reading
 def study(
     name: str,
     *,
-    data: Annotated[tuple[str, ...], Parameter(name=["--data", "-d"])] = (),
+    data: Annotated[tuple[str, ...], Parameter(name=["--data", "-d"], negative=(), show_default=False)] = (),
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     read: Reading = None,
     quick: Annotated[bool, Parameter(negative=())] = False,

@@ -10,7 +10,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -81,7 +81,7 @@ def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **mor
     if not own_positions and not bool(mask[:, 0].all()):
         arguments["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
     known = inspect.signature(model.forward).parameters
-    with threads_for(batch.ids.numel()):
+    with threads_for(batch.ids.numel()), _uncompiled(model):
         return model(**{name: value for name, value in arguments.items() if name in known})[0]
 
 
@@ -110,13 +110,19 @@ def threads_for(tokens: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def _uncompiled(model: PreTrainedModel) -> AbstractContextManager:
+    """model.compile() without compiling: every pass has other hooks, so each would be compiled anew, for a minute."""
+    compiled = any(module._compiled_call_impl is not None for module in model.modules())
+    return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
+
+
 @contextmanager
 def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[None]:
     """The model in eval mode, its attention overheard; afterwards exactly as it was, whatever happened.
 
     Its state is read under the lock: what another thread borrowed is not how the model was.
     """
-    with _lock, torch.autocast(model.device.type, enabled=False):
+    with _lock, _uncompiled(model), torch.autocast(model.device.type, enabled=False):
         settings = [(config, name, getattr(config, name)) for config in _configs(model) for name in SETTINGS]
         training = [module for module in model.modules() if module.training]
         try:

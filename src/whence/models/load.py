@@ -64,7 +64,8 @@ def load(
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
 ) -> Model:
-    """A verified model: the built-in one, a Hub id, a folder, a .gguf file, or one already in memory.
+    """A verified model: the built-in one (also by its name, "whence/builtin"), a Hub id, a folder, a .gguf file, or
+    one already in memory.
 
     dtype "auto" is float32, so that identities hold to 1e-5. A model in memory is left where and as it is.
     Weights are read from safetensors (or GGUF); a pickled checkpoint runs code when opened and is refused unless
@@ -77,10 +78,10 @@ def load(
     if model is not None and not isinstance(model, str | Path):
         raise BadInput(
             f"A model is a Hub id, a path or a transformers PreTrainedModel, and {type(model).__name__} was given"
-            " (of an adapter, give merge_and_unload(); of a compiled model, the model before compiling)."
+            " (of an adapter, give merge_and_unload(); of a compiled or parallel model, the one inside it)."
         )
     place, number = _device(device), _dtype(dtype)
-    if model is None:
+    if model is None or model == builtin.NAME:
         if tokenizer is not None or revision is not None:
             raise BadInput("The built-in model has a tokenizer of its own and one revision; name a model.")
         with threads_for(PROBE_LENGTH):
@@ -104,6 +105,11 @@ def quiet(bars: bool) -> None:
 
 def _wrapped(model: PreTrainedModel, tokenizer: Any, name: str, revision: str | None) -> Model:
     _refuse_meta(model)
+    if type(model).__name__.endswith("ForMultipleChoice"):
+        raise Unsupported(
+            f"{type(model).__name__} reads several texts at once; give the stack inside it:"
+            " whence.load(model.base_model, tokenizer)."
+        )
     with threads_for(PROBE_LENGTH):
         anatomy = locate(model)
         return Model(model, tokenizer, anatomy, verify(anatomy), name, revision)

@@ -57,6 +57,18 @@ LABELS: dict[str, Label] = {
         "(Brunner et al. 2020).",
     ),
     "null": Label("null attention", "The part of attention that the values cancel: it cannot reach the output."),
+    "alti": Label(
+        "ALTI",
+        "How much nearer each token's part brings the new vector to what it becomes (Ferrando et al. 2022).",
+    ),
+    "value_zeroing": Label(
+        "value zeroing",
+        "How far the block's output turns when a token's value is set to zero (Mohebbi et al. 2023).",
+    ),
+    "minimum": Label("smallest attention", "The smallest weights with which a head gives the same output."),
+    "minimum_simplex": Label(
+        "smallest distribution", "The smallest weights, none negative, that add up to 100 % and give the same output."
+    ),
     "attn_n_heads": Label("norms per head", "Size of each head's weighted, projected value vectors."),
 }
 

@@ -1,6 +1,8 @@
 """Charts of one sentence's Dataset, as Altair objects: save them as SVG, PNG, PDF or HTML."""
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import altair
 import numpy as np
@@ -13,6 +15,8 @@ from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, measure_color
 
 CELL = 22
 COMPACT = 60
+APART = "\u2063"  # an invisible separator
+INK = FURNITURE["light"]["ink"]
 
 
 def mixing_grid(ds: xarray.Dataset, method: str | None = None) -> altair.Chart:
@@ -21,8 +25,8 @@ def mixing_grid(ds: xarray.Dataset, method: str | None = None) -> altair.Chart:
     values = _at(ds["mixing"], "method", method)
     rows = _long(values.values, ("layer", "target"), ds)
     chart = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
-    subtitle = f"{label(method).title}; {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}"
-    return finished(chart, mixing_finding(ds), subtitle)
+    subtitle = f"share from other tokens by {label(method).title}; {_sample(ds)}"
+    return finished(chart, mixing_finding(ds.sel({"method": [method]})), subtitle)
 
 
 def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
@@ -38,10 +42,10 @@ def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
     named = base.mark_text(align="left", dx=10, fontSize=11).encode(text="title:N")
     named.data = _line_ends(mean)
     chart = (base.mark_line(point=True, strokeWidth=2) + named).properties(width=340, height=260)
-    overall = mean.mean("layer").to_series().to_dict()
-    low, high = min(overall, key=overall.__getitem__), max(overall, key=overall.__getitem__)
-    title = f"{percent(float(overall[high]))} came from others by {high}, {percent(float(overall[low]))} by {low}"
-    return finished(chart, title, f"mean over {ds.sizes['target']} tokens, {ds.attrs.get('model', '')}")
+    overall = mean.mean("layer")
+    low, high = percent(float(overall.min())), percent(float(overall.max()))
+    title = f"From {low} to {high} came from other tokens, depending on what is counted"
+    return finished(chart, title, f"mean over {_sample(ds)}")
 
 
 def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = None) -> altair.HConcatChart:
@@ -58,9 +62,21 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
         signed = float(values.min()) < -1e-6
         chart = _cells(rows, "source", "target", most, signed, descending=False, share=kinds[name] == "share")
         charts.append(chart.properties(title=label(name).title))
-    which = "mean of the heads" if head is None else f"head {head}"
+    which = ", mean of the heads" if head is None else f", head {head}"
+    if not any("head" in ds[name].dims for name in names):
+        which = ""
     row = altair.hconcat(*charts).resolve_scale(color="independent")
-    return finished(row, f"Layer {layer}, {which}", "rows are targets, columns are sources")
+    return finished(row, f"Layer {layer}{which}", f"rows are targets, columns are sources; {_sample(ds)}")
+
+
+def write(chart: Any, path: str | Path) -> None:
+    """By the file's ending: .svg, .pdf, .png, .html, .json; a page carries all it needs and opens offline."""
+    options: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"scale_factor": 2}}
+    chart.save(path, **options.get(Path(path).suffix, {}))
+
+
+def _sample(ds: xarray.Dataset) -> str:
+    return f"{ds.sizes['target']} tokens, {ds.attrs.get('model', '')}"
 
 
 def _line_ends(mean: xarray.DataArray) -> pandas.DataFrame:
@@ -110,8 +126,9 @@ def _long(values: np.ndarray, axes: tuple[str, str], ds: xarray.Dataset) -> pand
 
 
 def _names(ds: xarray.Dataset) -> list[str]:
-    """Tokens with their position behind a separator that the axis does not show."""
-    return [f"{legible(str(token))}\u2063{place}" for place, token in enumerate(ds["target_token"].values)]
+    """Tokens with their position behind a separator that the axis does not show; one more behind special tokens."""
+    tokens = enumerate(zip(ds["target_token"].values, ds["target_is_special"].values, strict=True))
+    return [f"{legible(str(token))}{APART}{place}{APART if special else ''}" for place, (token, special) in tokens]
 
 
 def _cells(
@@ -119,13 +136,24 @@ def _cells(
 ) -> altair.Chart:
     most = most or 1.0
     domain, colours = ([-most, most], DIVERGING["light"]) if signed else ([0, most], SEQUENTIAL["light"])
-    shown = altair.Axis(labelExpr="split(datum.label, '\u2063')[0]", title=None, labelFont="monospace", ticks=False)
+    special = f"length(split(datum.label, '{APART}')) > 2"
+    shown = altair.Axis(
+        labelExpr=f"split(datum.label, '{APART}')[0]",
+        title=None,
+        labelFont="monospace",
+        labelColor={"condition": {"test": special, "value": FURNITURE["light"]["muted"]}, "value": INK},
+        labelFontStyle={"condition": {"test": special, "value": "italic"}, "value": "normal"},
+        ticks=False,
+    )
+    layers = altair.Axis(title="layer", ticks=False)
     return (
         altair.Chart(rows)
         .mark_rect()
         .encode(
             x=altair.X(f"{across}:N", sort=None, axis=shown),
-            y=altair.Y(f"{down}:N", sort="descending" if descending else None, axis=shown),
+            y=altair.Y(
+                f"{down}:N", sort="descending" if descending else None, axis=layers if down == "layer" else shown
+            ),
             color=altair.Color(
                 "value:Q",
                 scale=altair.Scale(domain=domain, range=list(colours), interpolate="rgb"),

@@ -1,7 +1,6 @@
 """Charts of token identifiability: the rate by layer, trained-on against tested-on, neighbours left and right."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import altair
@@ -77,12 +76,6 @@ def grid(dataset: xarray.Dataset) -> altair.LayerChart:
     first, last = int(mean.trained_on.values[0]), int(mean.trained_on.values[-1])
     title = _transfer_finding(mean, first, last)
     return finished(chart, title, _subtitle(dataset, "mean test rate in per cent"))
-
-
-def write(chart: altair.LayerChart, path: Path) -> None:
-    """By the file's ending; a page carries all it needs and opens offline."""
-    options: dict[str, Any] = {"inline": True} if path.suffix == ".html" else {}
-    chart.save(path, **options)
 
 
 _SAID = {0: "tokens", -1: "left neighbours", 1: "right neighbours"}

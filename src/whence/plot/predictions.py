@@ -28,19 +28,18 @@ class Prediction(NamedTuple):
     at: str
     token: str
     rows: list[Row]
+    causal: bool = False
 
     @property
     def finding(self) -> str:
         """One sentence a reader can check in the rows."""
-        token = f"“{self.token}”"
+        said = f"“{self.token}” is predicted {'after' if self.causal else 'at'} “{self.at}”"
         ahead = [row.place == 1 for row in self.rows]
         since = len(ahead) - next((run for run, first in enumerate(reversed(ahead)) if not first), len(ahead))
         if since == 0:
-            return f"{token} is predicted at {self.at}, and leads at every step of the head"
+            return f"{said}, and leads at every step of the head"
         first, start = self.rows[min(since, len(self.rows) - 1)], self.rows[0]
-        return (
-            f"{token} is predicted at {self.at}: first from {first.stage} on, in place {start.place:,} at {start.stage}"
-        )
+        return f"{said}: first from {first.stage} on, in place {start.place:,} at {start.stage}"
 
 
 def predictions(ds: xarray.Dataset) -> list[Prediction]:
@@ -64,4 +63,5 @@ def _prediction(ds: xarray.Dataset, several: bool) -> Prediction:
         for stage, place, best, own in zip(ds["stage"].values, places, words, scores, strict=True)
     ]
     position, token = int(ds["position"]), legible(str(ds["position_token"].values))
-    return Prediction(position, f"{token}({position})" if several else token, rows[-1].best[0], rows)
+    at = f"{token}({position})" if several else token
+    return Prediction(position, at, rows[-1].best[0], rows, bool(ds.attrs.get("causal", 0)))

@@ -3,7 +3,7 @@
 import importlib
 import inspect
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from whence.errors import BadInput
@@ -51,6 +51,8 @@ def by_ending(path: str) -> str:
     for name, row in FORMATS.items():
         if bare.lower().endswith(row.endings):
             return name
+    if Path(path).is_dir():
+        raise BadInput(f"{path!r} is a folder; name its files, as in {str(PurePath(path, '*.txt'))!r}.")
     raise BadInput(
         f"The format of {path!r} is not known from its name; put one in front, as in text:{path}: {', '.join(FORMATS)}."
     )

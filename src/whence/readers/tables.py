@@ -118,5 +118,7 @@ def cell(row: Row, names: tuple[str, ...]) -> tuple[str, object]:
     name = next((name for name in names if name in row.cells), None)
     if name is None:
         wanted = " or ".join(repr(name) for name in names)
-        raise NoColumn(f"There is no column {wanted}; the columns are {', '.join(map(repr, row.cells))}.")
+        there = ", ".join(map(repr, row.cells))
+        how = "; say which holds the text: --read text=COLUMN (in Python: text=)" if names == TEXT else ""
+        raise NoColumn(f"There is no column {wanted}; the columns are {there}{how}.")
     return name, row.cells[name]

@@ -6,7 +6,7 @@ import { h, once } from "./dom.js";
 import { drawing, grid } from "./grid.js";
 import { height, quantities, quantity } from "./left.js";
 import { limit, number, percent, scale } from "./scale.js";
-import { options } from "./whence.js";
+import { error, options } from "./whence.js";
 
 const SOURCES = "sources ";
 
@@ -91,6 +91,13 @@ export function most({ first, difference }, data) {
 export function sentence(data, found) {
   const form = Math.abs(found.before) < 10 ? percent : number;
   return `“${called(data, found.token)}” in layer ${data.layers[found.layer]}, from ${form(found.before)} to ${form(found.after)}`;
+}
+
+// What that cell may be off by where it was estimated, so that chance is not taken for a finding.
+export function doubt({ data, key }, found, state) {
+  const own = !key.startsWith(SOURCES), name = own ? key : key.slice(SOURCES.length);
+  const off = found ? error(data, name, found.layer, own ? found.token : state.token, found.token) : "";
+  return off && ` These are estimates; the first is known to${off} (standard error).`;
 }
 
 export function fieldName(data, key) {

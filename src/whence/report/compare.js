@@ -1,6 +1,6 @@
 // Compare: two measures of one model, or two models, on the same sentence.
 
-import { contrast, fieldName, fields, most, sentence, table } from "./beside.js";
+import { contrast, doubt, fieldName, fields, most, sentence, table } from "./beside.js";
 import { sinceInput } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
@@ -20,7 +20,7 @@ export function render(container, data, state, palette) {
     { data: other ?? data, key: second, heading: other ? `${other.attrs.model}: ${fieldName(other, second)}` : fieldName(data, second) },
   ];
   const found = contrast(body, sides, state, palette), largest = most(found, data);
-  say(largest ? `They differ most about ${sentence(data, largest)}` : "Nothing here can be compared", subtitle(sides, found, other));
+  say(largest ? `They differ most about ${sentence(data, largest)}` : "Nothing here can be compared", `${subtitle(sides, found, other)}${doubt(sides[0], largest, state)}`);
   const waiting = once(choices, () => new Map());
   if (!waiting.has("note")) waiting.set("note", choices.appendChild(h("p", { class: "closer" })));
   waiting.get("note").textContent = live && state.other && !other ? "The other model is being measured …" : "";

@@ -1,6 +1,6 @@
 // Perturb: change the sentence and see what changed in it, before, after and the difference.
 
-import { contrast, fieldName, fields, most, sentence, table } from "./beside.js";
+import { contrast, doubt, fieldName, fields, most, sentence, table } from "./beside.js";
 import { called } from "./data.js";
 import { h, once, select } from "./dom.js";
 import { figure } from "./figure.js";
@@ -20,7 +20,7 @@ export function render(container, data, state, palette) {
   body.classList.add("sides");
   const sides = [{ data, key, heading: `before: ${fieldName(data, key)}` }, { data: edited, key, heading: "after" }];
   const found = contrast(body, sides, state, palette), largest = most(found, data);
-  say(largest ? `The change moves this most: ${sentence(data, largest)}` : "Nothing is left to compare", words(data, edited, found));
+  say(largest ? `The change moves this most: ${sentence(data, largest)}` : "Nothing is left to compare", `${words(data, edited, found)}${doubt(sides[0], largest, state)}`);
   held.palette = palette;
   held.pictures = found.pictures;
   held.table = () => table(sides, found, state);

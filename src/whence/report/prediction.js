@@ -15,7 +15,7 @@ export function render(container, data, state, palette) {
   body.hidden = leave.hidden = !one;
   if (!one) return say("Nothing is predicted yet", "Put [MASK] in the place of a word, or ask what the model expects at the chosen token.");
   const options = data.predictions.map(({ position, at, token }) => [String(position), `${at} → ${token}`]);
-  select(choices, "asked", "At", options, one.position, (value) => state.set({ token: Number(value), source: Number(value) }));
+  select(choices, "asked", data.causal ? "After" : "At", options, one.position, (value) => state.set({ token: Number(value), source: Number(value) }));
   const { main, below } = once(body, () => ({ main: body.appendChild(h("div", { class: "one" })), below: body.appendChild(h("div", { class: "one" })) }));
   const picture = () => draw(one, Math.max(main.clientWidth, 320), palette);
   main.replaceChildren(picture());
@@ -40,7 +40,7 @@ function offer(choices, data, state) {
   if (!held.has("offer")) held.set("offer", choices.appendChild(h("button", { type: "button" })));
   const button = held.get("offer"), { shown, special } = data.tokens[state.token];
   hide(button, special || data.predictions.some(({ position }) => position === state.token), document.getElementById("tab-prediction"));
-  button.textContent = `Predict at “${shown.slice(0, 30)}”`;
+  button.textContent = `Predict ${data.causal ? "after" : "at"} “${shown.slice(0, 30)}”`;
   button.onclick = () => state.live.predict(state.token);
 }
 

@@ -123,7 +123,8 @@ def differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
         before, now = _flat(section, found.get(section)), _flat(section, wanted[section])
         for name in sorted(before.keys() | now.keys()):
             if before.get(name) != now.get(name) and not _may_change(name, before.get(name)):
-                return f"its {name} is {before.get(name)!r}, and {now.get(name)!r} was asked for"
+                said = name.removeprefix("plan ")
+                return f"it was begun with {said} {before.get(name)!r}, and {now.get(name)!r} was asked for"
     return None
 
 
