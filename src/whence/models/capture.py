@@ -81,7 +81,7 @@ def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **mor
     if not own_positions and not bool(mask[:, 0].all()):
         arguments["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
     known = inspect.signature(model.forward).parameters
-    with threads_for(batch.ids.numel()), _uncompiled(model):
+    with threads_for(batch.ids.numel()):
         return model(**{name: value for name, value in arguments.items() if name in known})[0]
 
 
