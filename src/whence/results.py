@@ -16,9 +16,12 @@ import xarray
 
 from whence.errors import BadInput
 from whence.measures.registry import HEADS, MAP, variables
+from whence.models.encode import LABELS
+from whence.models.provenance import LIBRARIES
 from whence.run.course import all_moments
 from whence.store import MANIFEST, Store, at, part_numbers, read_manifest, read_record
 
+ANNOTATIONS = (*LABELS, "entity")
 KEPT = 2**28  # bytes of a part's maps that are kept in memory
 
 
@@ -151,22 +154,33 @@ class Maps(Mapping[int, xarray.Dataset]):
         """The coordinates that whence.measure gives."""
         first = self._run.manifest["plan"]["layers"][0]
         chosen = (pyarrow.compute.field("sentence") == sentence) & (pyarrow.compute.field("layer") == first)
-        columns = ["token", "token_id", "word", "is_special"]
+        columns = ["token", "token_id", "word", "is_special", *ANNOTATIONS]
         table = self._run.arrow("tokens").to_table(columns=columns, filter=chosen).to_pandas()
+        table = table.drop(columns=[name for name in ANNOTATIONS if not table[name].notna().any()])
         labels = {
-            f"{axis}_{name}": (axis, table[name].to_numpy(dtype=str if name in ("token", "word") else None))
+            f"{axis}_{name}": (axis, values if values.dtype != object else values.astype(str))
             for axis in ("target", "source")
-            for name in columns
+            for name in table
+            for values in (table[name].fillna("").to_numpy(),)
         }
         return labels | {axis: np.arange(len(table)) for axis in ("target", "source")}
 
     def _attributes(self) -> dict[str, Any]:
+        """Those that whence.measure gives."""
         manifest = self._run.manifest
+        model = manifest["model"]
+        about = {name: model[name] for name in ("family", "dtype", "device")}
+        versions = {f"{library}_version": manifest["versions"][library] for library in ("whence", *LIBRARIES)}
         return {
-            "model": manifest["model"]["id"],
-            "revision": manifest["model"]["revision"] or "",
+            "model": model["id"],
+            "revision": model["revision"] or "",
+            **about,
+            "causal": int(model["causal"]),
+            **versions,
             "measures": ",".join(manifest["plan"]["measures"]),
             "parameters": json.dumps(manifest["plan"]["options"], sort_keys=True),
+            "seed": manifest["seed"],
+            "schema": manifest["schema"],
         }
 
 
