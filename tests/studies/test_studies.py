@@ -17,6 +17,7 @@ from whence.studies import STUDIES, _answered, attribution, correlates, find
 from whence.studies.attribution import _kept_by
 from whence.studies.context import Context, ends_and_middle, falls, middle, spearman
 from whence.studies.frame import Answered, Claim, Left, Section, Shown
+from whence.studies.identified import identified
 from whence.studies.prepare import Chosen, at_most, masked, of_length
 from whence.studies.write import write
 from whence.text import MASK, Mention, Sentence, Word
@@ -148,6 +149,30 @@ def test_masks_are_always_the_same_and_annotations_end_with_the_text():
     cut = at_most(2)(Sentence("One two three", words=words, mentions=(Mention("a", (0,)), Mention("b", (1, 2)))))
     assert [word.head for word in cut.words] == [None, 0] and [each.entity for each in cut.mentions] == ["a"]
     assert of_length(3, 3)(Sentence("a b c")) is not None and of_length(3, 3)(Sentence("a b c d")) is None
+
+
+def test_pairs_are_as_long_as_both_texts():
+    pair = Sentence("Yes.", "I will come tomorrow, if it does not rain.")
+    assert at_most(90, least=4)(pair) is pair and masked(0.5, 90, least=4)(pair) is pair
+    assert (
+        at_most(90, least=4)(Sentence("Yes.", "No.")) is not None and at_most(90, least=5)(Sentence("Y", "N")) is None
+    )
+
+
+@pytest.mark.parametrize(("corpus", "sentences", "tokens"), [("cola:cola/*.tsv", 1043, 12165), ("mnli", 500, 19892)])
+def test_tokens_are_sought_in_the_papers_sample(builtin, data, tmp_path, monkeypatch, corpus, sentences, tokens):
+    """All of CoLA, the first 500 of MNLI, which the paper cut to 128 tokens each: 19,839 of them."""
+
+    def identify(model, chosen, *_, **__):
+        lengths = [len(model.tokenizer(*each.texts)["input_ids"]) for each in chosen]
+        assert corpus != "mnli" or sum(min(length, 128) for length in lengths) == 19839
+        raise Unsupported(f"{len(lengths)} and {sum(lengths)}")
+
+    monkeypatch.setattr("whence.studies.identified.identify", identify)
+    path = corpus if ":" in corpus else "mnli:mnli/dev_first1500.jsonl"
+    given = whence.read(path.replace(":", f":{data}/", 1))
+    with pytest.raises(Unsupported, match=f"^{sentences} and {tokens}$"):
+        identified(Context(builtin, (given,), tmp_path), ("naive", "cosine"))
 
 
 def test_as_many_sentences_as_were_asked_for(tmp_path):
