@@ -15,6 +15,7 @@ from tests.families import build
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import MEASURES
 from whence.models.load import loaded
+from whence.text import Mention, Sentence, Word
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -34,6 +35,19 @@ def test_axes_and_labels(dataset):
         assert dataset[f"{axis}_token_id"].values[0] == 101
         assert dataset[f"{axis}_word"].values[1] == "Paris"
         assert dataset[f"{axis}_is_special"].values.tolist() == [True, *[False] * 7, True]
+
+
+def test_annotations_of_words_are_labels_of_their_pieces(builtin):
+    words = (Word(0, 3, {"upos": "DET"}), Word(4, 17, {"upos": "NOUN", "deprel": "root"}), Word(17, 18))
+    given = Sentence("The cartographers.", words=words, mentions=(Mention("them", (0, 1)), Mention("one", (1,))))
+    found = whence.measure(builtin, given, ["attention"])
+    pieces = found.sizes["target"] - 4
+    assert pieces > 1
+    for axis in ("target", "source"):
+        assert found[f"{axis}_upos"].values.tolist() == ["", "DET", *["NOUN"] * pieces, "", ""]
+        assert found[f"{axis}_deprel"].values.tolist() == ["", "", *["root"] * pieces, "", ""]
+        assert found[f"{axis}_entity"].values.tolist() == ["", "them", *["one|them"] * pieces, "", ""]
+        assert f"{axis}_ner" not in found.coords  # nothing is said of it
 
 
 def test_attention_is_transformers_own(builtin, dataset):

@@ -37,7 +37,13 @@ def test_maps_are_the_dataset_of_one_sentence(model, run):
             np.testing.assert_allclose(found[name], wanted[name], atol=1e-5)
         for name in ("target_token", "source_word", "target_is_special", "layer", "head"):
             xarray.testing.assert_equal(found[name].variable, wanted[name].variable)
+        assert {"target_upos", "source_deprel", "target_entity"} <= set(found.coords) == set(wanted.coords)
+        for name in found.coords:
+            assert found[name].values.tolist() == wanted[name].values.tolist()
         assert whence.cite(found).count("@") >= 2
+        assert set(wanted.attrs) - set(found.attrs) == {"text", "pair"}
+        same = set(found.attrs) - {"measures"}
+        assert {name: found.attrs[name] for name in same} == {name: wanted.attrs[name] for name in same}
     assert len(run.maps) == 7 and list(run.maps) == [*range(7)]
 
 

@@ -6,7 +6,7 @@ import torch
 import xarray
 
 from whence.errors import Unsupported
-from whence.measure import precision
+from whence.measure import precision, provenance
 from whence.measures.alternative import alternative_of
 from whence.models.encode import encode
 from whence.models.load import Model, loaded
@@ -35,7 +35,8 @@ def alternative(
         raise Unsupported(
             f"Another attention needs {missing}, which the family {model.anatomy.family!r} does not give."
         )
-    encoded = encode(model.anatomy, model.tokenizer, sentence(text))
+    read = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, read)
     given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
     found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
     both = {"attention": found.attention, "alternative": found.alternative}
@@ -44,10 +45,10 @@ def alternative(
     return xarray.Dataset(
         {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in both.items()},
         coords={"layer": layer, "head": head, **tokens},
-        attrs={
-            "model": model.id,
-            "measures": "effective",
-            "seed": seed,
+        attrs=provenance(model, ["effective"], {"row": row, "direction": direction, "seed": seed})
+        | {
+            "text": read.text,
+            "pair": read.pair or "",
             "change": found.change,
             "output_difference": found.output_difference,
             "logits_difference": found.logits_difference,

@@ -174,13 +174,14 @@ def _labelled(
 
 
 def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: int) -> dict[str, Any]:
-    """Index coordinates, and on target and source the token, its id, its word and whether it is special."""
+    """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
     labels = {
         "token": np.array(encoded.tokens, dtype=str),
         "token_id": encoded.batch.ids[0].numpy(),
         "word": np.array(encoded.words, dtype=str),
         "is_special": np.array(encoded.special),
     }
+    labels |= {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
     found: dict[str, Any] = {"layer": np.arange(1, layers + 1)}
     for axis in ("target", "source"):
         if axis in dataset.dims:

@@ -15,10 +15,13 @@ import pyarrow.dataset
 import xarray
 
 from whence.errors import BadInput
-from whence.measures.registry import HEADS, MAP, owners, variables
+from whence.measures.registry import HEADS, MAP, variables
+from whence.models.encode import LABELS
+from whence.models.provenance import LIBRARIES
 from whence.run.course import all_moments
 from whence.store import MANIFEST, Store, at, part_numbers, read_manifest, read_record
 
+ANNOTATIONS = (*LABELS, "entity")
 KEPT = 2**28  # bytes of a part's maps that are kept in memory
 
 
@@ -48,10 +51,21 @@ class Run:
         return bool(self.manifest["finished"])
 
     @property
-    def attrs(self) -> dict[str, str]:
-        """What was measured and on what, under the names it has in a Dataset."""
-        measured = dict.fromkeys(owners()[name] for name in self.manifest["plan"]["variables"])
-        return {"model": self.manifest["model"]["id"], "measures": ",".join(measured)}
+    def attrs(self) -> dict[str, Any]:
+        """Where its numbers come from, under the names that whence.measure gives to a Dataset."""
+        manifest, model = self.manifest, self.manifest["model"]
+        versions = {f"{library}_version": manifest["versions"][library] for library in ("whence", *LIBRARIES)}
+        return {
+            "model": model["id"],
+            "revision": model["revision"] or "",
+            **{name: model[name] for name in ("family", "dtype", "device")},
+            "causal": int(model["causal"]),
+            **versions,
+            "measures": ",".join(manifest["plan"]["measures"]),
+            "parameters": json.dumps(manifest["plan"]["options"], sort_keys=True),
+            "seed": manifest["seed"],
+            "schema": manifest["schema"],
+        }
 
     @cached_property
     def sentences(self) -> pandas.DataFrame:
@@ -129,7 +143,7 @@ class Maps(Mapping[int, xarray.Dataset]):
         if table.empty:
             raise KeyError(sentence)
         found = {name: _array(str(name), rows) for name, rows in table.groupby("variable", sort=False)}
-        return xarray.Dataset(found).assign_coords(self._labels(sentence)).assign_attrs(self._attributes())
+        return xarray.Dataset(found).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._run.sentences["sentence"].tolist())
@@ -157,23 +171,16 @@ class Maps(Mapping[int, xarray.Dataset]):
         """The coordinates that whence.measure gives."""
         first = self._run.manifest["plan"]["layers"][0]
         chosen = (pyarrow.compute.field("sentence") == sentence) & (pyarrow.compute.field("layer") == first)
-        columns = ["token", "token_id", "word", "is_special"]
+        columns = ["token", "token_id", "word", "is_special", *ANNOTATIONS]
         table = self._run.arrow("tokens").to_table(columns=columns, filter=chosen).to_pandas()
+        table = table.drop(columns=[name for name in ANNOTATIONS if not table[name].notna().any()])
         labels = {
-            f"{axis}_{name}": (axis, table[name].to_numpy(dtype=str if name in ("token", "word") else None))
+            f"{axis}_{name}": (axis, values if values.dtype != object else values.astype(str))
             for axis in ("target", "source")
-            for name in columns
+            for name in table
+            for values in (table[name].fillna("").to_numpy(),)
         }
         return labels | {axis: np.arange(len(table)) for axis in ("target", "source")}
-
-    def _attributes(self) -> dict[str, Any]:
-        manifest = self._run.manifest
-        return {
-            "model": manifest["model"]["id"],
-            "revision": manifest["model"]["revision"] or "",
-            "measures": ",".join(manifest["plan"]["measures"]),
-            "parameters": json.dumps(manifest["plan"]["options"], sort_keys=True),
-        }
 
 
 def _bytes(file: pyarrow.dataset.ParquetFileFragment) -> int:

@@ -1,5 +1,7 @@
 """whence identify, as it is typed."""
 
+import json
+
 import pandas
 import pytest
 import xarray
@@ -44,6 +46,13 @@ def test_probes_saved_and_applied(called, tmp_path):
     code, out, err = called("--probe", str(path), "--out", str(tmp_path / "rates.csv"))
     assert code == 0 and "–" in out, err
     assert pandas.read_csv(tmp_path / "rates.csv").rate.between(0.5, 1).all()
+
+
+def test_the_learning_rate_is_passed_on(called, tmp_path):
+    path = tmp_path / "rates.nc"
+    code, _, err = called("--probe", "naive", "--layers", "6", "--learning-rate", "0.003", "--out", str(path))
+    assert code == 0, err
+    assert json.loads(xarray.load_dataset(path).attrs["parameters"])["learning_rate"] == 0.003
 
 
 @pytest.mark.parametrize(

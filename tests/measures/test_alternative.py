@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import whence
 from tests.families import build
 from tests.measures.rows import padded_batch
 from whence.errors import BadInput, Unsupported
@@ -46,6 +47,18 @@ def test_on_real_weights_most_of_the_attention_can_move(builtin):
     share = (found.alternative - found.attention).abs().sum(dim=-1).mean() / 2
     assert share > 0.3
     assert found.logits_difference < 1e-4
+
+
+def test_the_dataset_says_where_it_came_from(builtin):
+    text = "The old bridge over the wide river was closed, so we took a boat. " * 3
+    found = whence.alternative(builtin, text, 1, 0, row=2, seed=5)
+    wanted = whence.measure(builtin, text, ["effective"])
+    differ = {"parameters", "seed", "change", "output_difference", "logits_difference"}
+    assert set(found.attrs) - set(wanted.attrs) == differ - {"parameters", "seed"}
+    assert {name: found.attrs[name] for name in wanted.attrs if name not in differ} == {
+        name: value for name, value in wanted.attrs.items() if name not in differ
+    }
+    assert found.attrs["seed"] == 5 and '"row": 2' in found.attrs["parameters"]
 
 
 def test_a_decoder_keeps_the_future_empty():

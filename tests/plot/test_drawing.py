@@ -59,6 +59,17 @@ def test_long_lines_have_no_mark_at_every_place(places, marked):
     assert bool(drawn["layer"][0]["mark"]["point"]) is marked
 
 
+def test_many_boxes_do_not_overlap():
+    """Small charts of boxes: each box has its own place, or the charts go one below the other."""
+    for count in (8, 40):
+        names = [f"{place:02}" for place in range(count)] * 2
+        columns = {"low": 0.0, "lower": 0.1, "middle": 0.2, "upper": 0.3, "high": 0.4, "by": [1] * count + [2] * count}
+        table = pandas.DataFrame({"x": names, **columns})
+        width = draw(Drawing("boxes", table, "x", "middle", "A title", by="by")).to_dict()["concat"][0]["width"]
+        place = width["step"] if isinstance(width, dict) else width / count
+        assert place >= 16
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.floats(0.01, 0.12))
 def test_names_are_moved_apart_and_stay_on_the_chart(values, least):
     values = sorted(values)

@@ -11,11 +11,14 @@ import pytest
 
 import whence
 from tests import tiny
+from tests.families import build
 from whence.errors import BadInput, Unsupported
 from whence.plot.drawing import Drawing
-from whence.studies import STUDIES, _answered, find
-from whence.studies.context import Context, falls, spearman
+from whence.studies import STUDIES, _answered, attribution, correlates, find
+from whence.studies.attribution import _kept_by
+from whence.studies.context import Context, ends_and_middle, falls, middle, spearman
 from whence.studies.frame import Answered, Claim, Left, Section, Shown
+from whence.studies.identified import identified
 from whence.studies.prepare import Chosen, at_most, masked, of_length
 from whence.studies.write import write
 from whence.text import MASK, Mention, Sentence, Word
@@ -149,6 +152,30 @@ def test_masks_are_always_the_same_and_annotations_end_with_the_text():
     assert of_length(3, 3)(Sentence("a b c")) is not None and of_length(3, 3)(Sentence("a b c d")) is None
 
 
+def test_pairs_are_as_long_as_both_texts():
+    pair = Sentence("Yes.", "I will come tomorrow, if it does not rain.")
+    assert at_most(90, least=4)(pair) is pair and masked(0.5, 90, least=4)(pair) is pair
+    assert (
+        at_most(90, least=4)(Sentence("Yes.", "No.")) is not None and at_most(90, least=5)(Sentence("Y", "N")) is None
+    )
+
+
+@pytest.mark.parametrize(("corpus", "sentences", "tokens"), [("cola:cola/*.tsv", 1043, 12165), ("mnli", 500, 19892)])
+def test_tokens_are_sought_in_the_papers_sample(builtin, data, tmp_path, monkeypatch, corpus, sentences, tokens):
+    """All of CoLA, the first 500 of MNLI, which the paper cut to 128 tokens each: 19,839 of them."""
+
+    def identify(model, chosen, *_, **__):
+        lengths = [len(model.tokenizer(*each.texts)["input_ids"]) for each in chosen]
+        assert corpus != "mnli" or sum(min(length, 128) for length in lengths) == 19839
+        raise Unsupported(f"{len(lengths)} and {sum(lengths)}")
+
+    monkeypatch.setattr("whence.studies.identified.identify", identify)
+    path = corpus if ":" in corpus else "mnli:mnli/dev_first1500.jsonl"
+    given = whence.read(path.replace(":", f":{data}/", 1))
+    with pytest.raises(Unsupported, match=f"^{sentences} and {tokens}$"):
+        identified(Context(builtin, (given,), tmp_path), ("naive", "cosine"))
+
+
 def test_as_many_sentences_as_were_asked_for(tmp_path):
     (tmp_path / "t.txt").write_text("a b c\n\nd\ne f g\nh i j\n")
     chosen = Chosen(whence.read(tmp_path / "t.txt"), 2, at_most(10, least=2))
@@ -192,3 +219,141 @@ def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(data, tmp_pa
     assert all(
         set(table.layer) == {2, 4} and table[["attention", "gradient"]].notnull().all(axis=None) for table in pairs
     )
+
+
+@pytest.fixture(scope="module")
+def mixed(builtin, tmp_path_factory):
+    """The study of mixing on a few texts, with the same model beside itself."""
+    folder = tmp_path_factory.mktemp("mixing")
+    texts = ["The cat sat on the mat all day and slept.", "It rained in the old town, and nobody went out at all."] * 6
+    (folder / "texts.txt").write_text("\n".join(f"{text} {place}" for place, text in enumerate(texts)))
+    whence.study("mixing", builtin, str(folder / "texts.txt"), folder, quick=True, other=whence.load())
+    return folder
+
+
+def test_the_other_model_reads_the_same_texts(mixed, builtin):
+    """Masks included: the same model beside itself gives the same numbers."""
+    table = pandas.read_csv(mixed / "tables" / "mixing_data.csv").pivot(index="method", columns="of", values="mixing")
+    assert table[builtin.id].to_numpy() == pytest.approx(table["texts"].to_numpy(), rel=1e-6)
+
+
+def test_published_mixing_stands_beside_ours(mixed, builtin):
+    grid = pandas.read_csv(mixed / "tables" / "mixing_by_type_published.csv").set_index("layer")
+    assert list(grid.index) == list(range(1, 13)) and grid.loc[9, "bert-base-uncased, sep"] == 3
+    assert grid.filter(like="ours").notna().any(axis=1).tolist() == [True] * 6 + [False] * 6
+    models = pandas.read_csv(mixed / "tables" / "mixing_models.csv").set_index(["model", "figure"])
+    assert models.loc[("bert-tiny", "max"), "attnresln_n"] == 70.4
+    assert models.loc[("25 MultiBERTs", "mean"), "attn_w"] == 96.1
+    assert models.loc[(builtin.id, "min"), "attn_n"] < models.loc[(builtin.id, "mean"), "attn_n"]
+    data = pandas.read_csv(mixed / "tables" / "mixing_data_published.csv").set_index("of")
+    assert data.loc["conll2003 (bert-base-uncased, published)", "attnres_n"] == 22.4
+
+
+def test_masks_are_a_kind_of_their_own(mixed, builtin):
+    """With the others they are mixed more in later layers; among words of a frequency they have no place."""
+    findings = json.loads((mixed / "findings.json").read_text())
+    (claim,) = [each for each in findings["claims"] if "masked tokens are mixed more" in each["says"]]
+    kinds = pandas.read_csv(mixed / "tables" / "mixing_by_type.csv").query("method == 'attnresln_n' and layer > 2")
+    means = kinds.groupby("kind")["mixing"].mean()
+    assert claim["confirmed"] == (means["mask"] > means["normal"])
+    assert f"masks {means['mask']:.1%}, normal tokens {means['normal']:.1%}" in claim["statistic"]
+    run = whence.open(next((mixed / "runs").glob("mixing-0-*")))
+    assert builtin.tokenizer.mask_token_id in set(run.tokens.token_id)
+    normal = run.tokens[~run.tokens["class"].isin(builtin.tokenizer.all_special_tokens)]
+    assert len(pandas.read_csv(mixed / "tables" / "mixing_frequency.csv")) == normal.token_id.nunique()
+
+
+def test_what_is_kept_by_kind_is_in_the_order_of_the_last_layer():
+    """Special tokens are kinds of their own, as in the paper."""
+    own = {"[CLS]": (0.9, 0.1), "NOUN": (0.4, 0.3), "DET": (0.5, 0.2)}
+    rows = [
+        {"layer": layer, "token": "[CLS]" if tag == "[CLS]" else "x", "contribution_own": values[layer - 1]}
+        | {"is_special": tag == "[CLS]", "upos": None if tag == "[CLS]" else tag}
+        for tag, values in own.items()
+        for layer in (1, 2)
+        for _ in range(5)
+    ]
+    rows.append({"layer": 2, "token": "x", "contribution_own": 1.0, "is_special": False, "upos": "INTJ"})  # too few
+    found = _kept_by(pandas.DataFrame(rows), "upos")
+    for layer in (1, 2):
+        table = found[found["layer"] == layer]
+        assert table["upos"].tolist() == ["NOUN", "DET", "[CLS]"]
+        assert table["middle"].tolist() == [own[tag][layer - 1] for tag in table["upos"]]
+
+
+@pytest.mark.parametrize(("count", "half"), [(1, 1), (2, 1), (3, 2), (6, 3), (12, 6), (24, 12)])
+def test_the_middle_layer(count, half):
+    assert middle(range(1, count + 1)) == half
+    assert ends_and_middle(range(1, count + 1)) == {1, half, count}
+
+
+@pytest.mark.parametrize(("name", "count"), [("mrpc", 408), ("cola", 1043), ("mnli", 4000), ("text", 408)])
+def test_the_full_sample_is_the_papers(builtin, tmp_path, monkeypatch, name, count):
+    def sentences(self, most, corpus):
+        raise Unsupported(f"{most} sentences of {corpus.format}")
+
+    monkeypatch.setattr(Context, "sentences", sentences)
+    (tmp_path / "a").touch()
+    context = Context(builtin, (whence.read(f"{name}:{tmp_path / 'a'}"),), tmp_path)
+    with pytest.raises(Unsupported, match=f"^{count} sentences of {name}"):
+        attribution._run(context)
+
+
+def test_published_t_over_all_layers():
+    measures = {"attention": "A", "gradient_local": "G", "gradient": "G*"}
+    table = pandas.DataFrame(
+        [{"layer": layer, "measure": name, "t": float(layer)} for name in measures.values() for layer in (1, 2, 10)]
+    )
+    overall = pandas.DataFrame({"value": list(measures), "t": [7.0, 8.0, 9.0]})
+    found = correlates._beside(table, overall, "coreference").table.set_index("layer")
+    assert list(found.index) == [*map(str, range(1, 13)), "all"]
+    assert found.loc["all"].to_dict() == {
+        "ours, A": 7.0,
+        "ours, G": 8.0,
+        "ours, G*": 9.0,
+        "published, A": 23.38,
+        "published, G": 19.01,
+        "published, G*": 13.46,
+    }
+    assert found.loc["10", "ours, A"] == 10 and found.loc["2", "published, G*"] == 2.07
+
+
+def test_flow_between_parts_of_speech_is_relative_to_its_mean():
+    words = pandas.DataFrame({"target_upos": ["NOUN"] * 16, "source_upos": ["VERB"] * 8 + ["DET"] * 8})
+    words = words.assign(attention=[3.0] * 8 + [1.0] * 8)
+    found = correlates._flows(words, ["attention"]).set_index("source_upos")
+    assert found["flow"].to_dict() == {"VERB": 1.5, "DET": 0.5} and set(found["measure"]) == {"A"}
+    assert correlates._flows(words.iloc[:15], ["attention"])["source_upos"].tolist() == ["VERB"]  # seven are too few
+
+
+@pytest.mark.parametrize(
+    ("through", "local", "confirmed"),
+    [([1.0, 0.5], [1.0, 0.1], True), ([1.0, -0.5], [1.0, 0.1], False), ([1.0, 0.5], [0.1, 1.0], False)],
+)
+def test_the_effect_on_gradients_from_the_embeddings_is_that_of_the_first_block(through, local, confirmed):
+    sizes = {"gradient": through, "gradient_local": local}
+    rows = [{"value": name, "layer": at + 1, "g": g} for name, values in sizes.items() for at, g in enumerate(values)]
+    claim = correlates._persistent(pandas.DataFrame(rows))
+    assert claim.confirmed is confirmed and f"{local[0]:+.2f}" in claim.statistic
+
+
+@pytest.mark.parametrize("name", ["attribution", "correlates"])
+def test_derivatives_are_enough(name):
+    """A model that does not attend has them too."""
+    assert all(section.needs == {"derivatives"} for section in find(name).sections)
+
+
+@pytest.mark.slow
+@pytest.mark.whole
+def test_a_model_that_does_not_attend(builtin, data, tmp_path):
+    """What is about single tokens and gradients is there; attention is left out of the comparison."""
+    mamba = whence.load(build("mamba", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
+    corpus = whence.read(f"{data}/ud_gum/en_gum-ud-dev.conllu", limit=40)
+    for name in ("attribution", "correlates"):
+        context = Context(mamba, (corpus,), tmp_path / name, quick=True)
+        (tmp_path / name).mkdir()
+        titles = {"What is left", "Parts of speech", "Open and closed classes", "Between measures"}
+        sections = [section for section in find(name).sections if section.title in titles]
+        items = [item for section in sections for item in _answered(section, context).items]
+        assert len(sections) == 2 and not [item for item in items if isinstance(item, Left)]
+        assert sum(isinstance(item, Shown) for item in items) >= 2

@@ -12,8 +12,8 @@ from whence.plot.drawing import draw
 from whence.studies import find
 from whence.studies.context import Context
 from whence.studies.frame import Left, Shown
-from whence.studies.identified import LEAST, WORDS, Size
-from whence.studies.prepare import Chosen, at_most
+from whence.studies.identified import Size, long_enough
+from whence.studies.prepare import Chosen
 
 NAMES = ("rates", "across_linear_cosine", "across_linear_l2", "train_test", "training_share", "previous")
 NAMES += ("other_model", "neighbours_linear_cosine", "data_1")
@@ -71,7 +71,7 @@ def test_every_section_draws_and_writes(out, found):
 
 
 def test_the_rates_are_those_of_identify(out, builtin, corpora):
-    sentences = list(Chosen(corpora[0], SMALL.sentences, at_most(WORDS, LEAST)))
+    sentences = list(Chosen(corpora[0], SMALL.sentences, long_enough(builtin)))
     drawn = table(out, "rates").query("probe == 'linear, L2'").set_index("layer")
     assert list(drawn.index) == [1, 4, 6]
     asked = {"layers": drawn.index.tolist(), "folds": SMALL.folds}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Source, check_chart, check_file, progress, reading, table, text_of
+from whence.cli.shared import Reading, Several, Source, check_chart, check_file, progress, reading, table, text_of
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from whence.readers import Corpus
 
-Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())]
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
 TOP = 10

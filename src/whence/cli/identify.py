@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Source, check_chart, check_file, progress, reading, table
+from whence.cli.shared import Reading, Several, Source, check_chart, check_file, progress, reading, table
 
 if TYPE_CHECKING:
     import xarray
 
 OUT = (".nc", ".csv")
-Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
 
 
 def identify(
@@ -28,6 +27,7 @@ def identify(
     train_share: float = 1.0,
     seed: int = 0,
     embeddings: Literal["output", "sum"] = "output",
+    learning_rate: float = 1e-4,
     read: Reading = None,
     limit: int | None = None,
     out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
@@ -66,6 +66,8 @@ def identify(
         Of the folds, and of what is drawn.
     embeddings
         The output of the embedding layer, or the sum before its norm.
+    learning_rate
+        Of the solver adam; the paper tried 3e-3 to 3e-6 and took 1e-4.
     read
         How to read the corpus: options of its format, as in text=review,label=stars or header=no.
     limit
@@ -108,6 +110,7 @@ def identify(
             train_share=train_share,
             seed=seed,
             embeddings=embeddings,
+            learning_rate=learning_rate,
             tokens=tokens is not None,
             save=save,
             truncate=truncate,

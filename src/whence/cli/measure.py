@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Source, going_on, reading
+from whence.cli.shared import Reading, Several, Source, going_on, reading, settings
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def measure(
     *,
     out: Annotated[str, Parameter(name=["--out", "-o"])],
     measures: str = "mixing",
+    layers: Several = None,
+    options: str | None = None,
     maps: Annotated[bool, Parameter(negative=())] = False,
     neighbours: int = 1,
     by: str = "class,upos",
@@ -47,6 +49,10 @@ def measure(
         The folder of the run, or an address such as s3://bucket/run.
     measures
         Names with commas between; `whence measures` lists them.
+    layers
+        Keep these layers only: --layers 1 6; all when not given.
+    options
+        Options of the measures, as in norm=spectral,error=0.05; the page of a measure lists its own.
     maps
         Keep whole maps too. They are large.
     neighbours
@@ -77,6 +83,7 @@ def measure(
     from whence import readers
     from whence.run import run
 
+    chosen = settings(options)
     sentences = readers.read(corpus, skip_bad=skip_bad, limit=limit, **reading(read))
     model = source.load()
     with going_on(out), _progress() as report:
@@ -89,6 +96,7 @@ def measure(
             address=address,
             workers=workers,
             threads=threads,
+            layers=layers,
             maps=maps,
             neighbours=neighbours,
             by=_listed(by),
@@ -97,6 +105,7 @@ def measure(
             batch_tokens=batch_tokens,
             total=_count(sentences) if sys.stderr.isatty() else None,
             progress=report,
+            **chosen,
         )
     _summary(out, sentences)
 

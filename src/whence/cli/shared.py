@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "stdin:"  # what a hyphen on the command line becomes
 Reading = Annotated[str | None, Parameter(name="--read")]
+Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
 SWITCHES = {"header": {"yes": True, "no": False}}  # options of formats that are not names
 CHARTS = (".svg", ".png", ".pdf", ".html", ".json")
 NETCDF = ("netCDF4", "h5netcdf", "scipy")  # xarray writes with any of them
@@ -94,6 +95,32 @@ def reading(given: str | None) -> dict[str, Any]:
             raise BadInput(f"{name!r} is {' or '.join(SWITCHES[name])}, and {value!r} was given.")
         found[name] = SWITCHES.get(name, {}).get(value, value)
     return found
+
+
+def settings(given: str | None) -> dict[str, Any]:
+    """Options of measures, as whence.measure takes them, from "norm=spectral,error=0.05"."""
+    from whence.measures.registry import MEASURES
+
+    known = {name for measure in MEASURES.values() for name in measure.options}
+    found: dict[str, Any] = {}
+    for part in given.split(",") if given else ():
+        name, _, value = part.strip().partition("=")
+        if name not in known or not value:
+            raise BadInput(
+                f"--options takes options as in norm=spectral,error=0.05, and {part.strip()!r} was given; there are:"
+                f" {', '.join(sorted(known))}."
+            )
+        found[name] = _number(value)
+    return found
+
+
+def _number(value: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
 
 
 def text_of(given: str | None) -> str:

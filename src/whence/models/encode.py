@@ -18,6 +18,7 @@ from whence.models.trace import Batch
 from whence.text import MASK, Sentence
 
 UNLIMITED = 1_000_000  # transformers writes "no limit" as 1e30
+LABELS = ("upos", "xpos", "deprel", "ner")  # annotations of words that tokens take over
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,23 @@ class Encoded:
             for place in places:
                 found[place].append(token)
         return found
+
+    def labels(self, name: str) -> list[str | None]:
+        """An annotation of each token's word, None where there is none."""
+        return [None if word is None else self.sentence.words[word].labels.get(name) for word in self.word_ids]
+
+    def entities(self) -> list[str | None]:
+        """The entities each token's word speaks of, the shortest mention first, with | between."""
+        found: dict[int, list[str]] = {}
+        for mention in sorted(self.sentence.mentions, key=lambda mention: len(mention.words)):
+            for word in mention.words:
+                found.setdefault(word, []).append(mention.entity)
+        return [None if word is None or word not in found else "|".join(found[word]) for word in self.word_ids]
+
+    def annotations(self) -> dict[str, list[str | None]]:
+        """Labels and entities by name, those that any token has."""
+        found = {name: self.labels(name) for name in LABELS} | {"entity": self.entities()}
+        return {name: values for name, values in found.items() if any(values)}
 
 
 def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool = False) -> Encoded:

@@ -17,6 +17,7 @@ _CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c
 WIDTH, HEIGHT, LEAST = 380, 260, 320
 SMALL = 150  # how high small charts are
 LINE = 13  # and a line of text
+BOX = 16  # how wide a box is
 MARKED = 24  # places on the x axis up to which each is marked on a line
 CROWDED = 60  # places on an axis beyond which they are not named
 LABELLED = 150  # cells up to which a grid shows its numbers
@@ -75,8 +76,10 @@ def draw(drawing: Drawing, theme: Theme = "light") -> Any:
 
 
 def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
-    """Size and number beside each other of small charts; grids of many columns go one below the other."""
+    """Size and number beside each other of small charts; those of many columns go one below the other."""
     places = drawing.table[drawing.x].nunique()
+    if drawing.kind == "boxes" and places > 10:
+        return {"width": {"step": BOX + 2}, "height": SMALL}, 1
     if drawing.kind == "grid" and 20 < places <= CROWDED:
         return {"width": {"step": 13}, "height": {"step": 16}}, 1
     if drawing.kind == "grid" and 10 < places <= 20:
@@ -156,8 +159,8 @@ def _boxes(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
     ink = FURNITURE[theme]["ink"]
     whiskers = chart.mark_rule(color=FURNITURE[theme]["muted"]).encode(x=x, y=_y(drawing, "low"), y2="high:Q")
-    boxes = chart.mark_bar(size=16, opacity=0.75).encode(x=x, y="lower:Q", y2="upper:Q", color=color)
-    middle = chart.mark_tick(color=ink, size=16, thickness=2).encode(x=x, y="middle:Q")
+    boxes = chart.mark_bar(size=BOX, opacity=0.75).encode(x=x, y="lower:Q", y2="upper:Q", color=color)
+    middle = chart.mark_tick(color=ink, size=BOX, thickness=2).encode(x=x, y="middle:Q")
     layers = [whiskers, boxes, middle, *_published(drawing, rows, theme)]
     return altair.layer(*layers).properties(width={"step": _step(drawing)}, height=HEIGHT)
 

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from whence.models.encode import Encoded
 from whence.text import Sentence
 
-LABELS = ("upos", "xpos", "deprel", "ner")
 # single marks that models treat unlike words (Brunner et al. 2020, figure 1)
 MARKS = (".", ",")
 OTHER = "other"
@@ -53,18 +52,6 @@ class Coded:
 
     def label(self, word: int, name: str) -> str | None:
         return self.sentence.words[word].labels.get(name)
-
-    def labels(self, name: str) -> list[str | None]:
-        """An annotation of each token's word, None where there is none."""
-        return [None if word is None else self.label(word, name) for word in self.word_ids]
-
-    def entities(self) -> list[str | None]:
-        """The entities each token's word speaks of, the shortest mention first, with | between."""
-        found: dict[int, list[str]] = {}
-        for mention in sorted(self.sentence.mentions, key=lambda mention: len(mention.words)):
-            for word in mention.words:
-                found.setdefault(word, []).append(mention.entity)
-        return ["|".join(found[word]) if word in found else None for word in self.word_ids]
 
 
 def coded(number: int, encoded: Encoded, tokenizer: Any) -> Coded:

@@ -111,7 +111,7 @@ def groups_of(sentences: list[Coded], by: tuple[str, ...]) -> dict[str, list[str
 def group_names(coded: Coded, by: str) -> Sequence[str | None]:
     if by == ALL:
         return [NONE] * len(coded)
-    return coded.classes if by == "class" else coded.labels(by)
+    return coded.classes if by == "class" else coded.encoded.labels(by)
 
 
 def _real(sentences: list[Coded]) -> np.ndarray:

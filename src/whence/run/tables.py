@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from whence.run.annotate import LABELS, Coded
+from whence.models.encode import LABELS
+from whence.run.annotate import Coded
 from whence.run.pairs import Pair
 
 # of every sentence -> layer x token, layer x pair: what was measured, by column
@@ -24,6 +25,11 @@ SENTENCES: dict[str, tuple[pa.DataType, Callable[[Coded], object]]] = {
     "labels": (pa.map_(pa.string(), pa.string()), lambda coded: sorted(coded.sentence.labels.items())),
 }
 
+
+def _labels(coded: Coded, name: str) -> list[str | None]:
+    return coded.encoded.labels(name)
+
+
 TOKENS: dict[str, tuple[pa.DataType, Callable[[Coded], Sequence]]] = {
     "sentence": (pa.int64(), lambda coded: [coded.number] * len(coded)),
     "document": (pa.string(), lambda coded: [coded.sentence.document] * len(coded)),
@@ -34,8 +40,8 @@ TOKENS: dict[str, tuple[pa.DataType, Callable[[Coded], Sequence]]] = {
     "class": (pa.string(), lambda coded: coded.classes),
     "word": (pa.string(), lambda coded: coded.encoded.words),
     "word_index": (pa.int32(), lambda coded: coded.word_ids),
-    **{name: (pa.string(), partial(Coded.labels, name=name)) for name in LABELS},
-    "entity": (pa.string(), lambda coded: coded.entities()),
+    **{name: (pa.string(), partial(_labels, name=name)) for name in LABELS},
+    "entity": (pa.string(), lambda coded: coded.encoded.entities()),
 }
 
 PAIRS: dict[str, tuple[pa.DataType, Callable[[Coded, Pair], object]]] = {

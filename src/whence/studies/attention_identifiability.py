@@ -7,7 +7,8 @@ import pandas
 
 from whence.plot.drawing import Drawing
 from whence.results import Run
-from whence.studies.context import FALLING, Context, falls, spearman
+from whence.run.annotate import OTHER
+from whence.studies.context import FALLING, Context, falls, middle, spearman
 from whence.studies.frame import Claim, Item, Left, Section, Shown, Study
 from whence.studies.prepare import at_most
 
@@ -107,7 +108,7 @@ def _to_types(context: Context, by: str) -> pandas.DataFrame:
 
 def token_types(context: Context) -> Iterator[Item]:
     table = _to_types(context, "all")
-    shown = table[table["source"] != "other"]
+    shown = table[table["source"] != OTHER]
     if shown.empty:
         yield Left("attention to special tokens and punctuation", "the texts have none of them")
         return
@@ -131,6 +132,21 @@ def token_types(context: Context) -> Iterator[Item]:
         table=shown,
         note="The table has every head.",
     )
+    yield Shown(
+        "attention_by_type_heads",
+        "Brunner et al. 2020, figures 1b and 1c",
+        Drawing(
+            "points",
+            shown.sort_values("kind", ascending=False, kind="stable")[["kind", "layer", "head", "source", "mean"]],
+            "layer",
+            "mean",
+            _busiest(shown),
+            f"one point per head: what a token pays to each kind of token; {context.about}",
+            color="source",
+            by="kind",
+            y_title="attention",
+        ),
+    )
     special = means[means["source"].isin(context.model.tokenizer.all_special_tokens)]
     if special.empty:
         yield Left("attention to special tokens", "this model's input has none")
@@ -143,6 +159,11 @@ def _peak(means: pandas.DataFrame) -> str:
     same = means[(means["kind"] == "effective") & (means["layer"] == raw.layer) & (means["source"] == raw.source)]
     reached = same["mean"].iloc[0]
     return f"{raw.source} draws {raw['mean']:.0%} of the attention in layer {raw.layer}, {reached:.0%} effectively"
+
+
+def _busiest(heads: pandas.DataFrame) -> str:
+    top = heads[heads["kind"] == "raw"].sort_values("mean").iloc[-1]
+    return f"Head {top['head']} of layer {top.layer} pays {top['mean']:.0%} of its attention to {top.source}"
 
 
 def _special(means: pandas.DataFrame) -> Claim:
@@ -159,9 +180,9 @@ def _special(means: pandas.DataFrame) -> Claim:
 
 def type_to_type(context: Context) -> Iterator[Item]:
     table = _to_types(context, "class").groupby(["kind", "layer", "group", "source"], as_index=False)["mean"].mean()
-    middle = sorted(table["layer"].unique())[(table["layer"].nunique() - 1) // 2]
+    layer = middle(table["layer"])
     drawn = (
-        table[table["layer"] == middle]
+        table[table["layer"] == layer]
         .sort_values("kind", ascending=False, kind="stable")
         .rename(columns={"group": "from", "source": "to"})
     )
@@ -173,7 +194,7 @@ def type_to_type(context: Context) -> Iterator[Item]:
             drawn,
             "to",
             "from",
-            f"Attention from kind to kind of token in layer {middle}",
+            f"Attention from kind to kind of token in layer {layer}",
             f"mean over heads; rows look at columns; {context.about}",
             value="mean",
             by="kind",
@@ -181,6 +202,33 @@ def type_to_type(context: Context) -> Iterator[Item]:
         ),
         table=table,
         note="The table has every layer.",
+    )
+    special = table[(table["kind"] == "raw") & table["source"].isin(context.model.tokenizer.all_special_tokens)]
+    if special.empty:
+        yield Left("attention from each kind to a special token", "this model's input has none")
+    else:
+        yield _to_special(context, table, str(special.loc[special["mean"].idxmax(), "source"]))
+
+
+def _to_special(context: Context, table: pandas.DataFrame, token: str) -> Shown:
+    """The paper draws it for [SEP], which draws most in BERT."""
+    drawn = table[table["source"] == token].sort_values(["kind", "layer"], ascending=[False, True], kind="stable")
+    raw = drawn[(drawn["kind"] == "raw") & (drawn["group"] == OTHER)]
+    top = raw.loc[raw["mean"].idxmax()]
+    return Shown(
+        "attention_to_special",
+        "Brunner et al. 2020, figure 5",
+        Drawing(
+            "lines",
+            drawn.rename(columns={"group": "from"})[["kind", "layer", "from", "mean"]],
+            "layer",
+            "mean",
+            f"Ordinary tokens pay {token} most in layer {int(top['layer'])}: {top['mean']:.0%} of their attention",
+            f"mean over heads of the attention to {token}, by kind of token that pays it; {context.about}",
+            color="from",
+            by="kind",
+            y_title=f"attention to {token}",
+        ),
     )
 
 

@@ -10,18 +10,22 @@ import xarray
 from whence.measures import flow
 from whence.plot.drawing import SEPARATOR, Drawing
 from whence.results import Run
-from whence.studies.context import Context, called, quartiles, spearman
+from whence.studies.context import Context, called, ends_and_middle, quartiles, spearman
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.published import published, same_model
 
 BASE = "bert-base-uncased"
 ERROR = 0.05  # of the sketch; over thousands of tokens it averages out
 REACH = 25  # relative positions that are drawn
+# sentences in the paper, by format; of other corpora as many as of MRPC
+SAMPLE = {"mrpc": 408, "cola": 1043, "mnli": 4000}
+LEAST = 5  # tokens of a kind that a box needs
 OPEN = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"})
 
 
 def _run(context: Context, place: int = 0) -> Run:
-    sentences = context.sentences(context.amount(5, 408), context.corpora[place])
+    corpus = context.corpora[place]
+    sentences = context.sentences(context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])), corpus)
     return context.run(f"contribution-{place}", ["contribution"], sentences, maps=True, error=ERROR)
 
 
@@ -173,8 +177,7 @@ def _distance(context: Context, place: int, first: str, second: str) -> Iterator
         ),
     )
     totals = _totals(run)
-    layers = sorted(totals["layer"].unique())
-    shown = totals[totals["layer"].isin({layers[0], layers[len(layers) // 2], layers[-1]})]
+    shown = totals[totals["layer"].isin(ends_and_middle(totals["layer"]))]
     near = shown[(shown["distance"].abs() <= REACH) & (shown["distance"] != 0)]
     yield Shown(
         f"distance_{place}",
@@ -217,8 +220,7 @@ def special_token(context: Context) -> Iterator[Item]:
         [{"centred": c, "layer": layer, "position": p, "sum": sum(v)} for (c, layer, p), v in rows.items()]
     )
     table["share"] = table["sum"] / table.groupby(["centred", "layer"])["sum"].transform("sum")
-    layers = sorted(table["layer"].unique())
-    shown = table[table["layer"].isin({layers[0], layers[len(layers) // 2], layers[-1]})].sort_values("position")
+    shown = table[table["layer"].isin(ends_and_middle(table["layer"]))].sort_values("position")
     yield Shown(
         "special_token",
         "Brunner et al. 2020, figures 18a and 18b",
@@ -279,28 +281,44 @@ def parts_of_speech(context: Context) -> Iterator[Item]:
         )
         return
     tokens = _run(context, place).tokens
-    tagged = tokens[tokens["upos"].notna() & ~tokens["is_special"]]
-    boxes = tagged.groupby(["layer", "upos"])["contribution_own"].apply(quartiles).unstack().reset_index()
-    boxes = boxes[boxes["n"] >= 5].sort_values("upos")
-    yield Shown(
-        "own_by_upos",
-        "Brunner et al. 2020, figures 26–37",
-        Drawing(
-            "boxes",
-            boxes,
-            "upos",
-            "middle",
-            "What is left of a token, by part of speech and layer",
-            f"median, middle half and 5–95 %; {context.model.id} · {called(context.corpora[place])}",
-            by="layer",
-            x_title="",
-            y_title="contribution of the token itself",
-        ),
-    )
-    last = tagged[tagged["layer"] == tagged["layer"].max()]
+    boxes = {tags: _kept_by(tokens, tags) for tags in ("upos", "xpos") if tokens[tags].notna().any()}
+    for tags, table in boxes.items():
+        last = table[table["layer"] == table["layer"].max()].iloc[[0, -1]]
+        (most, least), (high, low) = last[tags], last["middle"]
+        yield Shown(
+            f"own_by_{tags}",
+            "Brunner et al. 2020, figures 26–37",
+            Drawing(
+                "boxes",
+                table,
+                tags,
+                "middle",
+                f"After the last layer {most} keeps {high:.0%} of itself, {least} {low:.0%}",
+                "by layer, in the order of the last: median, middle half and 5–95 %;"
+                f" {context.model.id} · {called(context.corpora[place])}",
+                by="layer",
+                x_title="",
+                y_title="contribution of the token itself",
+            ),
+        )
+    yield _classes(tokens)
+
+
+def _kept_by(tokens: pandas.DataFrame, tags: str) -> pandas.DataFrame:
+    """What tokens keep by layer and tag, special tokens by their own names, in the order of the last layer."""
+    names = tokens[tags].where(~tokens["is_special"], tokens["token"])
+    boxes = tokens.groupby(["layer", names])["contribution_own"].apply(quartiles).unstack().reset_index()
+    boxes = boxes[boxes["n"] >= LEAST]
+    order = boxes[boxes["layer"] == boxes["layer"].max()].sort_values("middle", ascending=False)[tags]
+    places = {name: place for place, name in enumerate(order)}
+    return boxes.sort_values(["layer", tags], key=lambda column: column.map(places) if column.name == tags else column)
+
+
+def _classes(tokens: pandas.DataFrame) -> Claim:
+    last = tokens[(tokens["layer"] == tokens["layer"].max()) & tokens["upos"].notna()]
     is_open = last["upos"].isin(OPEN)
     kept = {"open": last[is_open]["contribution_own"].median(), "closed": last[~is_open]["contribution_own"].median()}
-    yield Claim(
+    return Claim(
         "In the last layer words with meaning keep more of themselves than function words.",
         bool(kept["open"] > kept["closed"]),
         f"median: open classes {kept['open']:.1%}, all others {kept['closed']:.1%}",
@@ -315,7 +333,7 @@ def other_data(context: Context) -> Iterator[Item]:
         yield from _distance(context, place, "figures 41 and 43 (a)", "figures 41 and 43 (b)")
 
 
-NEEDS = frozenset({"attention"})
+NEEDS = frozenset({"derivatives"})
 STUDY = Study(
     name="attribution",
     title="What is left of a token, and whence the rest came",

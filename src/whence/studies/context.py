@@ -110,6 +110,18 @@ def quartiles(values: pandas.Series) -> pandas.Series:
     return pandas.Series({"low": low, "lower": lower, "middle": middle, "upper": upper, "high": high, "n": len(values)})
 
 
+def middle(layers: Iterable[int]) -> int:
+    """The layer half-way up, as in the papers: 6 of 12."""
+    found = sorted(set(layers))
+    return found[(len(found) - 1) // 2]
+
+
+def ends_and_middle(layers: Iterable[int]) -> set[int]:
+    """The first, the middle and the last."""
+    found = set(layers)
+    return {min(found), middle(found), max(found)}
+
+
 def spearman(first: pandas.Series, second: pandas.Series) -> float:
     """Rank correlation; NaN where one of them does not vary."""
     return float(first.rank().corr(second.rank()))

@@ -94,8 +94,8 @@ def coreference(context: Context) -> Iterator[Item]:
     yield _effects(
         context, table, "coreference", "coreference by layer", f"{counts[True]} coreferent, {counts[False]} other pairs"
     )
-    yield _beside(table, "coreference", "coreference_t_by_layer")
     everything = contrasts(pairs, names, "coreferent", by=[], cluster="document")
+    yield _beside(table, everything, "coreference")
     for name, row in everything.set_index("value").iterrows():
         yield Claim(
             f"More flows from a noun to a pronoun when they corefer ({PRINTED[str(name)]}).",
@@ -147,17 +147,20 @@ def _effects(context: Context, table: pandas.DataFrame, name: str, answers: str,
     )
 
 
-def _beside(table: pandas.DataFrame, name: str, key: str) -> Beside:
-    ours = table.pivot(index="layer", columns="measure", values="t").add_prefix("ours, ")
-    theirs = (
-        pandas.DataFrame(published("westera2019", key)).rename(index=lambda place: place + 1).add_prefix("published, ")
-    )
-    both = ours.join(theirs, how="outer").rename_axis("layer").reset_index()
+def _beside(table: pandas.DataFrame, overall: pandas.DataFrame, name: str) -> Beside:
+    """By layer, and over all layers in the last row."""
+    ours = table.pivot(index="layer", columns="measure", values="t").rename(index=str)
+    ours.loc["all"] = overall.set_index(overall["value"].map(PRINTED))["t"]
+    theirs = pandas.DataFrame(published("westera2019", f"{name}_t_by_layer")).rename(index=lambda place: str(place + 1))
+    theirs.loc["all"] = pandas.Series(published("westera2019", f"{name}_t_all_layers"))
+    both = theirs.add_prefix("published, ").join(ours.add_prefix("ours, "), how="outer")
+    order = sorted(both.index, key=lambda layer: (layer == "all", layer.zfill(4)))
+    both = both.loc[order, sorted(both.columns)].rename_axis("layer").reset_index()
     differs = (
         "t statistics grow with the sample, so sizes are not to be compared. Theirs: bert-base-cased with dropout,"
         " 500 sentences of OntoNotes (coreference) and GUM (parts of speech), equal variances; ours: Welch's test."
     )
-    return Beside(f"{name}_t", "the published t statistics by layer", both, differs)
+    return Beside(f"{name}_t", "the published t statistics by layer and over all layers", both, differs)
 
 
 def _words(run: Run) -> pandas.DataFrame:
@@ -177,14 +180,28 @@ def open_closed(context: Context) -> Iterator[Item]:
     table["measure"] = table["value"].map(PRINTED)
     count = int((words["layer"] == words["layer"].min()).sum())
     yield _effects(context, table, "open_closed", "open against closed classes", f"{count:,} pairs of words")
-    yield _beside(table, "open_closed", "open_closed_t_by_layer")
-    overall = contrasts(words, names, "open", by=[], cluster="document", permutations=0).set_index("value")
-    for name, row in overall.iterrows():
+    overall = contrasts(words, names, "open", by=[], cluster="document", permutations=0)
+    yield _beside(table, overall, "open_closed")
+    for name, row in overall.set_index("value").iterrows():
         yield Claim(
             f"Words of open classes give more than those of closed classes ({PRINTED[str(name)]}).",
             _verdict(row["difference"], row["p_corrected"]),
             f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p {_small(row['p_corrected'])}",
         )
+    if (table["value"] == "gradient").any():
+        yield _persistent(table)
+
+
+def _persistent(table: pandas.DataFrame) -> Claim:
+    """The poster's note on G*: its effect persists, and comes from G in the first layer."""
+    sizes = table.pivot(index="layer", columns="value", values="g")
+    through, local = sizes["gradient"], sizes["gradient_local"]
+    first, later = local.iloc[0], local.iloc[1:].mean()
+    return Claim(
+        "From the embeddings (G*) open classes give more in every layer, which is due to the first block (G).",
+        bool((through > 0).all() and first > 0 and first > later) if len(sizes) > 1 else None,
+        f"g of G* {through.min():+.2f} to {through.max():+.2f}; of G in layer 1 {first:+.2f}, later {later:+.2f}",
+    )
 
 
 def part_of_speech_pairs(context: Context) -> Iterator[Item]:
@@ -194,12 +211,8 @@ def part_of_speech_pairs(context: Context) -> Iterator[Item]:
         yield Left("pairs of parts of speech", "the corpus has no parts of speech; give a CoNLL-U file")
         return
     names = [name for name in PRINTED if name in run.pairs]
-    grouped = words.groupby(["target_upos", "source_upos"])
-    table = grouped[names].mean()[grouped.size() >= LEAST]
-    table = (
-        (table / table.mean()).reset_index().melt(["target_upos", "source_upos"], var_name="measure", value_name="flow")
-    )
-    table["measure"] = table["measure"].map(PRINTED)
+    table = _flows(words, names)
+    by_layer = [_flows(rows, names).assign(layer=str(layer)) for layer, rows in words.groupby("layer")]
     top = table.loc[table["flow"].idxmax()]
     yield Shown(
         "upos_pairs",
@@ -217,7 +230,19 @@ def part_of_speech_pairs(context: Context) -> Iterator[Item]:
             x_title="from",
             y_title="to",
         ),
+        table=pandas.concat([table.assign(layer="all"), *by_layer], ignore_index=True),
+        note="The table has every layer too.",
     )
+
+
+def _flows(words: pandas.DataFrame, names: Sequence[str]) -> pandas.DataFrame:
+    """The mean of each measure between two parts of speech, relative to that of all such pairs."""
+    grouped = words.groupby(["target_upos", "source_upos"])
+    means = grouped[list(names)].mean()[grouped.size() >= LEAST]
+    long = (
+        (means / means.mean()).reset_index().melt(["target_upos", "source_upos"], var_name="measure", value_name="flow")
+    )
+    return long.assign(measure=long["measure"].map(PRINTED))
 
 
 def between_measures(context: Context) -> Iterator[Item]:
@@ -260,7 +285,7 @@ def between_measures(context: Context) -> Iterator[Item]:
         )
 
 
-NEEDS = frozenset({"attention"})
+NEEDS = frozenset({"derivatives"})
 STUDY = Study(
     name="correlates",
     title="What gradients and attention have to do with language",

@@ -16,7 +16,8 @@ from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.readers import Corpus
 from whence.studies.context import Context, called, spearman
-from whence.studies.prepare import at_most
+from whence.studies.prepare import Prepare, at_most
+from whence.text import Sentence
 
 Kind = tuple[str, str]
 # probe and distance, and how they are called; the order is that of the colours
@@ -29,7 +30,9 @@ KINDS: dict[Kind, str] = {
     ("naive", "l2"): "naive, L2",
 }
 MAIN: Kind = ("linear", "cosine")
-WORDS, LEAST = 120, 4  # of a text; the neighbour three places away has to be in it
+WORDS = 120  # of a text
+LEAST = 4  # of its tokens: the neighbour three places away has to be among them
+SAMPLE = {"mnli": 500}  # as in the paper; all of any other corpus
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ def identified(
 ) -> xarray.Dataset:
     """An experiment, from the study's folder if it was made before."""
     of, (probe, loss) = model or context.model, kind
-    sentences = context.sentences(size(context).sentences, corpus, at_most(WORDS, LEAST))
+    most = min(size(context).sentences, SAMPLE.get((corpus or context.corpus).format, FULL.sentences))
+    sentences = context.sentences(most, corpus, long_enough(of))
     asked: dict[str, Any] = {"layers": list(layers or layers_of(context, probe, of)), "folds": folds} | options
     made = [of.id, weights_digest(of), sentences.key, probe, loss, asked, version("whence")]
     path = context.out / "runs" / f"identify-{probe}-{loss}-{digest(made)[:12]}.json"
@@ -87,6 +91,19 @@ def identified(
     fresh.write_text(json.dumps(found.to_dict()), encoding="utf-8")
     fresh.replace(path)
     return found
+
+
+def long_enough(model: Model) -> Prepare:
+    """The first words of texts that have tokens enough, as the model reads them."""
+    cut = at_most(WORDS)
+
+    def kept(given: Sentence) -> Sentence | None:
+        found = cut(given)
+        if found is None or len(model.tokenizer(*found.texts, verbose=False)["input_ids"]) < LEAST:
+            return None
+        return found
+
+    return kept
 
 
 def spans(found: xarray.Dataset, name: str, variable: str = "rate") -> pandas.DataFrame:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 import pandas
 
 from whence.measures.registry import METHODS
+from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.results import Run
 from whence.studies.context import FALLING, Context, called, falls, spearman
@@ -19,18 +21,25 @@ MASKED = 0.12  # of the words, as in the paper
 WORDS = 90  # about the paper's 128 tokens
 BASE = "bert-base-uncased"
 MAIN = "attnresln_n"
+FIGURES = ("mean", "max", "min")
 
 
-def _run(context: Context, place: int = 0) -> Run:
-    corpus = context.corpora[place]
-    share = MASKED if context.model.tokenizer.mask_token is not None else 0.0
-    sentences = context.sentences(context.amount(24, 992), corpus, masked(share, WORDS, least=4))
-    return context.run(f"mixing-{place}", ["mixing"], sentences)
+def _run(context: Context, place: int = 0, other: Model | None = None) -> Run:
+    """Of the study's model, or of the other on the same texts; words are masked where the model knows a mask."""
+    share = MASKED if (other or context.model).tokenizer.mask_token is not None else 0.0
+    sentences = context.sentences(context.amount(24, 992), context.corpora[place], masked(share, WORDS, least=4))
+    return context.run(f"mixing-{place if other is None else 'other'}", ["mixing"], sentences, other)
+
+
+def _about(context: Context, run: Run) -> str:
+    """How much was measured, and how much of it is masked."""
+    share = (_kind(context, run.tokens["class"]) == "mask").mean()
+    return f"{called(context.corpus)}, {len(run.tokens):,} tokens × layers, {share:.0%} of the tokens masked"
 
 
 def _long(run: Run) -> pandas.DataFrame:
     """One row per token, layer and method."""
-    columns = ["layer", "token_id", "class", "is_special"]
+    columns = ["layer", "token_id", "class"]
     names = {f"mixing_{method}": method for method in METHODS}
     table = run.tokens[[*columns, *names]].rename(columns=names)
     return table.melt(columns, var_name="method", value_name="mixing")
@@ -62,16 +71,8 @@ def means(context: Context) -> Iterator[Item]:
         ),
         note="Diamonds, where there are any, are the published means of the same model.",
     )
-    rows = [{"model": context.model.id, "data": called(context.corpus)} | table["mean"].mul(100).to_dict()]
-    rows += [
-        {"model": name, "data": "Wikipedia (published)"} | {m: values[PRINTED[m]]["mean"] for m in METHODS}
-        for name, values in theirs.items()
-    ]
-    differs = (
-        f"Ours: {called(context.corpus)}, {int(table['size'].iloc[0]):,} tokens × layers, {MASKED:.0%} of words masked."
-        " Theirs: 992 sequences of up to 128 tokens, 12 % of tokens masked."
-    )
-    yield Beside("mixing_models", "the published mean mixing ratios, in per cent", pandas.DataFrame(rows), differs)
+    differs = f"Ours: {_about(context, _run(context))}. Theirs: 992 sequences of up to 128 tokens, 12 % of them masked."
+    yield Beside("mixing_models", "the published mixing ratios, in per cent", _models(context, table, theirs), differs)
     ordered = all(table["mean"].iloc[at] > table["mean"].iloc[at + 1] for at in (0, 2, 3))
     shown = ", ".join(f"{PRINTED[name]} {value:.1%}" for name, value in table["mean"].items())
     yield Claim("Every component that is counted makes the mixing look smaller.", bool(ordered), shown)
@@ -80,6 +81,24 @@ def means(context: Context) -> Iterator[Item]:
         bool(last < 0.5),
         f"{last:.1%} comes from others",
     )
+
+
+def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) -> pandas.DataFrame:
+    """Mean, largest and smallest ratio: ours, and those of every model of the paper."""
+    rows: list[dict[str, Any]] = [
+        {"model": context.model.id, "data": called(context.corpus), "figure": figure} | ours[figure].mul(100).to_dict()
+        for figure in FIGURES
+    ]
+    many = published("kobayashi2021", "multiberts_25_mean")
+    printed = {
+        name: {figure: {m: values[m][figure] for m in values} for figure in FIGURES} for name, values in theirs.items()
+    }
+    for name, figures in (printed | {"25 MultiBERTs": {"mean": many}}).items():
+        of = {"model": name, "data": "Wikipedia (published)"}
+        rows += [
+            of | {"figure": figure} | {m: values[PRINTED[m]] for m in METHODS} for figure, values in figures.items()
+        ]
+    return pandas.DataFrame(rows)
 
 
 def _kind(context: Context, classes: pandas.Series) -> pandas.Series:
@@ -113,12 +132,49 @@ def by_type(context: Context) -> Iterator[Item]:
         table=grid,
         note="The table has the other four methods too.",
     )
+    theirs = _printed_kinds()
+    yield _kinds_beside(context, main.pivot(index="layer", columns="kind", values="mixing"), theirs)
+    if (main["kind"] == "mask").any():
+        yield _masks(main, theirs)
+
+
+def _printed_kinds() -> pandas.DataFrame:
+    """Layer by kind of token, as shares."""
+    grids = published("kobayashi2021", "layer_by_token_type_percent_bert_base_wikipedia")
+    rows = {int(layer): methods[PRINTED[MAIN]] for layer, methods in grids.items()}
+    return pandas.DataFrame.from_dict(rows, orient="index").sort_index() / 100
+
+
+def _kinds_beside(context: Context, ours: pandas.DataFrame, theirs: pandas.DataFrame) -> Beside:
+    tokenizer = context.model.tokenizer
+    names = {tokenizer.cls_token: "cls", tokenizer.sep_token: "sep"}
+    mine = ours.rename(columns=names).reindex(columns=theirs.columns).add_prefix("ours, ")
+    both = mine.join(theirs.add_prefix(f"{BASE}, "), how="outer").mul(100).round(0)
+    return Beside(
+        "mixing_by_type_published",
+        f"the published grid of {PRINTED[MAIN]}, in per cent",
+        both.rename_axis("layer").reset_index(),
+        f"Ours: {_about(context, _run(context))}, {len(ours)} layers. Theirs: Wikipedia, 12 % of tokens masked.",
+    )
+
+
+def _masks(grid: pandas.DataFrame, theirs: pandas.DataFrame) -> Claim:
+    """Middle and deep layers are all but the first third."""
+    ours = grid.pivot(index="layer", columns="kind", values="mixing")
+    mine, printed = (table[table.index > table.index.max() / 3].mean() for table in (ours, theirs))
+    return Claim(
+        "In middle and deep layers masked tokens are mixed more than others.",
+        bool(mine["mask"] > mine["normal"]),
+        f"mean beyond the first third of the layers: masks {mine['mask']:.1%}, normal tokens {mine['normal']:.1%};"
+        f" {BASE}: {printed['mask']:.1%}, {printed['normal']:.1%}",
+    )
 
 
 def frequency(context: Context) -> Iterator[Item]:
     table = _long(_run(context))
+    table["special"] = _kind(context, table["class"]) != "normal"  # the mask is one, as in the paper
     words = table.groupby(["method", "token_id"], as_index=False).agg(
-        mixing=("mixing", "mean"), special=("is_special", "first"), n=("mixing", "size")
+        mixing=("mixing", "mean"), special=("special", "first"), n=("mixing", "size")
     )
     words["rank"] = _ranks(context, words["token_id"])
     words = words.dropna(subset=["rank"])
@@ -242,12 +298,7 @@ def side_by_side(context: Context) -> Iterator[Item]:
         means = _long(_run(context, place)).groupby("method", sort=False)["mixing"].mean()
         rows += [{"of": called(corpus), "method": method, "mixing": value} for method, value in means.items()]
     if context.other is not None:
-        sentences = context.sentences(context.amount(24, 992), None, masked(0.0, WORDS, least=4))
-        means = (
-            _long(context.run("mixing-other", ["mixing"], sentences, context.other))
-            .groupby("method", sort=False)["mixing"]
-            .mean()
-        )
+        means = _long(_run(context, other=context.other)).groupby("method", sort=False)["mixing"].mean()
         rows += [{"of": context.other.id, "method": method, "mixing": value} for method, value in means.items()]
     table = pandas.DataFrame(rows)
     spread = table[table["method"] == MAIN]["mixing"]
@@ -266,6 +317,20 @@ def side_by_side(context: Context) -> Iterator[Item]:
             y_title="",
             order=METHODS,
         ),
+    )
+    ours = table.pivot(index="of", columns="method", values="mixing").loc[
+        list(dict.fromkeys(table["of"])), list(METHODS)
+    ]
+    theirs = published("kobayashi2021", "mixing_ratio_percent_bert_base_other_data")
+    means_of = {name: {m: values[PRINTED[m]]["mean"] for m in METHODS} for name, values in theirs.items()}
+    printed = pandas.DataFrame.from_dict(means_of, orient="index").rename(
+        index=lambda name: f"{name} ({BASE}, published)"
+    )
+    yield Beside(
+        "mixing_data_published",
+        "the published means on other data, in per cent",
+        pandas.concat([ours * 100, printed]).rename_axis("of").reset_index(),
+        "Ours: words are masked in single texts, not in pairs. Theirs: development sets, whole.",
     )
 
 

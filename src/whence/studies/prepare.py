@@ -57,11 +57,14 @@ class Chosen:
 
 
 def at_most(count: int, least: int = 1) -> Prepare:
-    """The first `count` words of a text; texts of fewer than `least` are left out. Pairs stay as they are."""
+    """The first `count` words of a text; texts of fewer than `least` are left out. Pairs stay as they are.
+
+    Of a pair the words of both texts count.
+    """
 
     def cut(given: Sentence) -> Sentence | None:
         spans = words(given.text)
-        if len(spans) < least:
+        if len(spans) + len(words(given.pair or "")) < least:
             return None
         if given.pair is not None or len(spans) <= count:
             return given
