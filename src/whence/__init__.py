@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.measure import measure as measure
     from whence.models.load import load as load
     from whence.perturb import perturb as perturb
+    from whence.progress import progress as progress
     from whence.readers import read as read
     from whence.report import report as report
     from whence.results import open as open
@@ -46,6 +47,7 @@ _VERBS = {
     "measures": "whence.tables",
     "open": "whence.results",
     "perturb": "whence.perturb",
+    "progress": "whence.progress",
     "read": "whence.readers",
     "report": "whence.report",
     "run": "whence.run",

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source, check_file, progress, text_of
+from whence.cli.shared import Source, check_file, text_of
+from whence.progress import progress
 
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")

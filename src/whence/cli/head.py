@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Several, Source, check_chart, check_file, progress, reading, table, text_of
+from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table, text_of
 from whence.errors import BadInput
+from whence.progress import progress
 
 if TYPE_CHECKING:
     import xarray

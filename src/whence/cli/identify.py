@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Several, Source, check_chart, check_file, progress, reading, table
+from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table
+from whence.progress import progress
 
 if TYPE_CHECKING:
     import xarray

@@ -1,8 +1,8 @@
-"""What several commands need: which model, a text, a file to write, a progress bar, a table."""
+"""What several commands need: which model, a text, a file to write, a table."""
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -61,17 +61,6 @@ class Source:
             trust_remote_code=self.trust_remote_code,
             allow_pickle=self.allow_pickle,
         )
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on the terminal's error stream, gone when the work is done; appears with the first report."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("measuring", visible=False)
-        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
 @contextmanager

@@ -1,14 +1,12 @@
 """whence study: a published study on any model and corpus, as a report."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from whence.cli.shared import Reading, Source, going_on, reading
+from whence.progress import progress
 
 
 def study(
@@ -57,7 +55,7 @@ def study(
     corpora = [readers.read(each, **reading(read)) for each in data]
     model = source.load()
     beside = None if other is None else replace(source, model=other).load()
-    with going_on(out), _progress() as report:
+    with going_on(out), progress() as report:
         page = studied(
             name, model, corpora, out, quick=quick, other=beside, text=text, frequency=frequency, progress=report
         )
@@ -74,20 +72,3 @@ def _summary(page: Path) -> None:
     for left in found["left_out"]:
         print(f"left out       {left['what']}: {left['why']}.")
     print(f"\nThe report: {page.resolve()}")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar for each piece of work, with the time left."""
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
-
-    tasks: dict[str, TaskID] = {}
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-
-        def report(what: str, done: int, total: int | None) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
-
-        yield report
