@@ -115,7 +115,7 @@ def test_the_page_needs_nothing_else(out):
 
 def test_it_goes_on_where_it_was(out, builtin, corpora, other, monkeypatch):
     monkeypatch.setattr("whence.studies.identified.identify", lambda *_, **__: pytest.fail("asked again"))
-    context = Context(builtin, corpora, out, quick=True, other=other)
+    context = Context(builtin, corpora, out, quick=True, others=(other,))
     again = [item for section in find("token-identifiability").sections for item in section.make(context)]
     drawn = {item.name.removeprefix("identity_"): item.written for item in again if isinstance(item, Shown)}
     assert tuple(drawn) == NAMES

@@ -16,7 +16,7 @@ def study(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     read: Reading = None,
     quick: Annotated[bool, Parameter(negative=())] = False,
-    other: str | None = None,
+    other: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     text: str | None = None,
     frequency: str | None = None,
     source: Source = Source(),  # noqa: B008  (frozen)
@@ -36,7 +36,7 @@ def study(
     quick
         A small sample, in minutes.
     other
-        A second model to set beside the first.
+        A second model to set beside the first; several may be given, each with an --other of its own.
     text
         The sentence that single examples are drawn from.
     frequency
@@ -54,7 +54,7 @@ def study(
     find(name)
     corpora = [readers.read(each, **reading(read)) for each in data]
     model = source.load()
-    beside = None if other is None else replace(source, model=other).load()
+    beside = [replace(source, model=each).load() for each in other]
     with going_on(out), progress() as report:
         page = studied(
             name, model, corpora, out, quick=quick, other=beside, text=text, frequency=frequency, progress=report

@@ -23,7 +23,7 @@ def study(
     out: str | PathLike[str],
     *,
     quick: bool = False,
-    other: Model | None = None,
+    other: Model | Iterable[Model] | None = None,
     text: str | None = None,
     frequency: str | None = None,
     progress: Progress | None = None,
@@ -32,7 +32,7 @@ def study(
 
     data       one corpus or several, as whence.read takes them; the first is the one most sections are about
     quick      a small sample, in minutes
-    other      a second model to set beside the first: fine-tuned, or another size
+    other      a second model, or several, to set beside the first: fine-tuned, or of other sizes
     text       the sentence that single examples are drawn from; chosen from the corpus unless given
     frequency  a frequency list, or wordfreq:LANGUAGE; counted in the corpus unless given
     Stopped and started again, it goes on where it was: what was measured is kept in `out`/runs.
@@ -44,7 +44,8 @@ def study(
     corpora = tuple(read(each) if isinstance(each, str) else each for each in given)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    context = Context(model, corpora, folder, quick, other, text, frequency, progress)
+    others = tuple(loaded(each) for each in ([other] if isinstance(other, Model) else other or ()))
+    context = Context(model, corpora, folder, quick, others, text, frequency, progress)
     answers = [_answered(section, context) for section in asked.sections]
     return write(asked, context.provenance(name), folder, answers)
 

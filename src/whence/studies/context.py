@@ -30,7 +30,7 @@ class Context:
     corpora: tuple[Corpus, ...]
     out: Path
     quick: bool = False
-    other: Model | None = None
+    others: tuple[Model, ...] = ()
     text: str | None = None
     frequency: str | None = None
     progress: Progress | None = None
@@ -49,7 +49,7 @@ class Context:
         """Of what model and data a report is."""
         return provenance(self.model, [name], {"quick": self.quick}) | {
             "data": self.data,
-            "other": "" if self.other is None else self.other.id,
+            "other": ", ".join(model.id for model in self.others),
             "quick": self.quick,
             "layers": self.model.anatomy.layers,
         }

@@ -10,6 +10,7 @@ import pandas
 from whence.measures.registry import METHODS
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
+from whence.readers import Corpus
 from whence.results import Run
 from whence.studies.context import FALLING, Context, called, falls, spearman
 from whence.studies.frame import Beside, Claim, Item, Section, Shown, Study
@@ -24,11 +25,15 @@ MAIN = "attnresln_n"
 FIGURES = ("mean", "max", "min")
 
 
-def _run(context: Context, place: int = 0, other: Model | None = None) -> Run:
-    """Of the study's model, or of the other on the same texts; words are masked where the model knows a mask."""
-    share = MASKED if (other or context.model).tokenizer.mask_token is not None else 0.0
-    sentences = context.sentences(context.amount(24, 992), context.corpora[place], masked(share, WORDS, least=4))
-    return context.run(f"mixing-{place if other is None else 'other'}", ["mixing"], sentences, other)
+def _run(context: Context, place: int = 0) -> Run:
+    return _measured(context, f"mixing-{place}", context.corpora[place], context.model)
+
+
+def _measured(context: Context, name: str, corpus: Corpus, model: Model) -> Run:
+    """Words are masked where the model knows a mask; all models read the same texts."""
+    share = MASKED if model.tokenizer.mask_token is not None else 0.0
+    sentences = context.sentences(context.amount(24, 992), corpus, masked(share, WORDS, least=4))
+    return context.run(name, ["mixing"], sentences, model)
 
 
 def _about(context: Context, run: Run) -> str:
@@ -292,14 +297,15 @@ def expansion(context: Context) -> Iterator[Item]:
 
 
 def side_by_side(context: Context) -> Iterator[Item]:
-    """The same table for every corpus, and for the other model."""
+    """The same table for every corpus, and for the other models."""
+    runs = {called(corpus): _run(context, place) for place, corpus in enumerate(context.corpora)}
+    for number, model in enumerate(context.others, start=1):
+        name = model.id if model.id not in runs else f"{model.id} ({number})"
+        runs[name] = _measured(context, f"mixing-other-{number}", context.corpus, model)
     rows = []
-    for place, corpus in enumerate(context.corpora):
-        means = _long(_run(context, place)).groupby("method", sort=False)["mixing"].mean()
-        rows += [{"of": called(corpus), "method": method, "mixing": value} for method, value in means.items()]
-    if context.other is not None:
-        means = _long(_run(context, other=context.other)).groupby("method", sort=False)["mixing"].mean()
-        rows += [{"of": context.other.id, "method": method, "mixing": value} for method, value in means.items()]
+    for name, run in runs.items():
+        means = _long(run).groupby("method", sort=False)["mixing"].mean()
+        rows += [{"of": name, "method": method, "mixing": value} for method, value in means.items()]
     table = pandas.DataFrame(rows)
     spread = table[table["method"] == MAIN]["mixing"]
     yield Shown(

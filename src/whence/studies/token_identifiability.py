@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import xarray
 
+from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.readers import Corpus
 from whence.studies.context import FALLING, Context, called, falls
@@ -272,12 +273,17 @@ def single_layers(context: Context) -> Iterator[Item]:
 
 
 def other_model(context: Context) -> Iterator[Item]:
-    if context.other is None:
+    if not context.others:
         yield Left(f"{PAPER}, Figs 12 and 13: fine-tuned against not", "one model was given; name another with --other")
         return
+    for number, model in enumerate(context.others, start=1):
+        yield from _against(context, model, "identity_other_model" + (f"_{number}" if number > 1 else ""))
+
+
+def _against(context: Context, other: Model, name: str) -> Iterator[Item]:
     found = {
         f"{KINDS[kind]}, {which}": identified(context, kind, model=model, target="previous")
-        for which, model in (("first", context.model), ("other", context.other))
+        for which, model in (("first", context.model), ("other", other))
         for kind in ALONE
     }
     lost = {
@@ -285,12 +291,12 @@ def other_model(context: Context) -> Iterator[Item]:
     }
     first = next(iter(found.values()))
     yield Shown(
-        "identity_other_model",
+        name,
         f"{PAPER}, Figs 12 and 13",
         by_layer(
             _joined(found),
             f"In the last layer the other finds {_fewer(lost['L2'])} by L2, {_fewer(lost['cosine'])} by cosine",
-            f"to the layer before, without a probe; other: {context.other.id}; {sample(first, context)}",
+            f"to the layer before, without a probe; other: {other.id}; {sample(first, context)}",
             first,
             order=tuple(found),
         ),
