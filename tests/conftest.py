@@ -1,19 +1,28 @@
 """No network, ever; the models and data that several tests share."""
 
+import gc
 import importlib.util
 import os
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from filelock import FileLock
 from hypothesis import settings
 
+from tests.typed import jaxtyped
+
 os.environ["HF_HUB_OFFLINE"] = "1"
+jaxtyping.jaxtyped = jaxtyped  # before whence is imported
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no error
 settings.load_profile("unhurried")
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_collection_finish():
+    gc.freeze()  # the half million objects of imported modules are not searched for garbage again and again
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The command line as a person meets it: pictures, one-sentence errors, exit codes."""
 
+import io
 import os
 import subprocess
 import sys
@@ -14,24 +15,14 @@ from whence.cli.shared import NETCDF
 TEXT = "Paris is the capital of [MASK]."
 
 
-def run(*arguments, input=None, **environment):
-    """A process of its own: exit code, standard output, standard error."""
-    return subprocess.run(
-        [sys.executable, "-m", "whence", *arguments],
-        input=input,
-        capture_output=True,
-        env=os.environ | {"COLUMNS": "80"} | environment,
-        check=False,
-    )
-
-
 @pytest.fixture
 def called(monkeypatch, capsys, builtin):
-    """The same, inside this process, with the built-in model loaded once."""
+    """called(*arguments, piped=b""): exit code, standard output and error, with the built-in model loaded once."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
 
-    def call(*arguments):
+    def call(*arguments, piped=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
         code = cli.run(list(arguments))
         out = capsys.readouterr()
         return code, out.out, out.err
@@ -40,7 +31,13 @@ def called(monkeypatch, capsys, builtin):
 
 
 def test_explain_shows_a_picture_and_writes_a_page(tmp_path):
-    found = run("explain", TEXT, "--out", str(tmp_path / "page.html"))
+    """In a process of its own."""
+    found = subprocess.run(
+        [sys.executable, "-m", "whence", "explain", TEXT, "--out", str(tmp_path / "page.html")],
+        capture_output=True,
+        env=os.environ | {"COLUMNS": "80"},
+        check=False,
+    )
     output = found.stdout.decode()
     assert found.returncode == 0, found.stderr
     assert "capital" in output and "[MASK]" in output and "layer" in output
@@ -61,16 +58,16 @@ def test_explain_of_a_model_without_attention(called, tmp_path):
     assert code == 0 and "3 layers, none of which attends" in out and "It gives: derivatives" in out
 
 
-def test_explain_reads_standard_input(tmp_path):
-    found = run("explain", "-", "--out", str(tmp_path / "p.html"), input="Zoë sat.".encode())
-    assert found.returncode == 0 and "zoe" in found.stdout.decode()
+def test_explain_reads_standard_input(called, tmp_path):
+    code, out, _ = called("explain", "-", "--out", str(tmp_path / "p.html"), piped="Zoë sat.".encode())
+    assert code == 0 and "zoe" in out
 
 
-def test_bytes_that_are_not_utf8(tmp_path):
-    piped = run("explain", "-", "--out", str(tmp_path / "p.html"), input=b"caf\xe9")
-    assert piped.returncode == 2 and b"not UTF-8" in piped.stderr
-    typed = run("explain", os.fsdecode(b"caf\xe9"), "--out", str(tmp_path / "p.html"))
-    assert typed.returncode == 2 and b"not UTF-8" in typed.stderr
+def test_bytes_that_are_not_utf8(called, tmp_path):
+    code, _, err = called("explain", "-", "--out", str(tmp_path / "p.html"), piped=b"caf\xe9")
+    assert code == 2 and "not UTF-8" in err
+    code, _, err = called("explain", os.fsdecode(b"caf\xe9"), "--out", str(tmp_path / "p.html"))
+    assert code == 2 and "not UTF-8" in err
 
 
 @pytest.mark.parametrize(
@@ -183,8 +180,15 @@ def test_every_mask_is_accounted_for(called, tmp_path):
 
 
 def test_truncate(called, tmp_path):
-    code, _, err = called("explain", "word " * 700, "--truncate", "--out", str(tmp_path / "p.html"))
+    model = tiny.model()
+    model.model.save_pretrained(tmp_path / "model")
+    model.tokenizer.save_pretrained(tmp_path / "model")
+    asked = ("explain", "ada " * 99, "--model", str(tmp_path / "model"), "--out", str(tmp_path / "p.html"))
+    code, _, err = called(*asked)
+    assert code == 2 and "at most 64" in err
+    code, out, err = called(*asked, "--truncate")
     assert code == 0, err
+    assert "and 24 more tokens: the page shows them" in out  # of 64, 40 are in the picture
 
 
 @pytest.mark.parametrize(("most", "said"), [(0.1, True), (20, False)])

@@ -5,6 +5,7 @@ import dataclasses
 import numpy
 import torch
 from torch import Tensor
+from torch.func import jacrev
 
 from tests.families import batch, build
 from whence.models.capture import trace
@@ -32,6 +33,16 @@ def double(found):
 def apart(found: Tensor, expected: Tensor) -> float:
     """Largest difference relative to the largest entry."""
     return float((found.double() - expected.double()).abs().max() / expected.double().abs().max())
+
+
+def derivatives(chain, layers: int) -> tuple[Tensor, Tensor]:
+    """By reverse mode, l x t x s x m x m: of each block's output by its own input, and by the input of the first."""
+    states, own, whole = chain.states, [], []
+    for step in chain.steps[:layers]:
+        own.append(jacrev(step.block)(states))
+        whole.append(torch.tensordot(own[-1], whole[-1], dims=2) if whole else own[-1])
+        states = step.block(states)
+    return torch.stack(own).transpose(2, 3), torch.stack(whole).transpose(2, 3)
 
 
 def attention_vectors(block: Block, mask: Tensor, name: str) -> Tensor:
@@ -116,12 +127,11 @@ def _fed(forward, read: Tensor) -> Tensor:
     """Integrated gradients from zero of the hidden layer, by automatic differentiation at 120 points of the path."""
     before = [_affine(affine, read) for affine in (forward.activated, forward.linear) if affine is not None]
     nodes, weights = numpy.polynomial.legendre.leggauss(120)
-    hidden = torch.zeros_like(before[0])
-    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        point = [(share.sum(dim=0) * node).requires_grad_() for share in before]
-        active = forward.activation(point[0]) * (1 if len(point) == 1 else point[1])
-        gradients = torch.autograd.grad(active.sum(), point)
-        hidden += weight * sum(share * gradient for share, gradient in zip(before, gradients, strict=True))
+    path, weights = torch.tensor((nodes + 1) / 2)[:, None], torch.tensor(weights / 2)
+    points = [(share.sum(dim=0) * path).requires_grad_() for share in before]
+    active = forward.activation(points[0]) * (1 if len(points) == 1 else points[1])
+    gradients = torch.autograd.grad(active.sum(), points)
+    hidden = sum(share * (weights @ gradient) for share, gradient in zip(before, gradients, strict=True))
     hidden[-1] += forward.activation(torch.zeros_like(hidden[-1])) if forward.linear is None else 0
     return _affine(forward.down, hidden)
 

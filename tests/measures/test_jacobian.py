@@ -7,9 +7,9 @@ import time
 import psutil
 import pytest
 import torch
-from torch.func import jacrev
 
 from tests.families import DISTINCT, batch, build
+from tests.measures.reference import derivatives
 from whence.errors import BadInput, Unsupported
 from whence.measures.jacobian import gradient, gradient_local, jacobian, jacobian_local
 from whence.models.encode import encode
@@ -43,13 +43,8 @@ def apart(found, expected):
 def test_agrees_with_jacrev(name):
     anatomy, given, layers = locate(build(name)), batch([4]), [1, 2]
     with linearised(anatomy, given) as chain:
-
-        def states_of(states):
-            first = chain.steps[0].block(states)
-            return torch.stack([first, chain.steps[1].block(first)])
-
-        blocks = jacrev(states_of)(chain.states).transpose(2, 3)
-        local = jacrev(chain.steps[1].block)(chain.steps[1].states).transpose(1, 2)[None]
+        own, blocks = derivatives(chain, 2)
+    local = own[1:]
     found = jacobian(anatomy, given, mode="exact", layers=layers)
     assert apart(found.norms, torch.linalg.matrix_norm(blocks)) < 1e-5
     assert apart(jacobian(anatomy, given, norm="ones", layers=layers).norms, _ones(blocks)) < 1e-5

@@ -9,6 +9,7 @@ from whence.measures.perturbation import value_zeroing, zeroed
 from whence.measures.rollout import shares
 from whence.models.capture import walk
 from whence.models.locate import locate
+from whence.models.trace import Batch
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -16,22 +17,26 @@ def test_every_family_against_the_model_run_without_the_value(name):
     anatomy, rows = locate(build(name).double()), batch([5, 3])
     found, real = value_zeroing(anatomy, rows), walk(anatomy, rows, lambda block: block.output).blocks
     for layer in (0, found.shape[0] - 1):
-        changes = [_change(anatomy, rows, real[layer], layer, token) for token in range(5)]
-        expected = shares(torch.stack(changes, dim=-1))
+        expected = shares(_changes(anatomy, rows, real[layer], layer))
         assert torch.allclose(found[layer], expected, atol=1e-5)
 
 
-def _change(anatomy, rows, real, layer, token):
+def _changes(anatomy, rows, real, layer):
+    """b x t x s: every sentence once for each of its tokens, whose column is zero, all in one pass."""
+    length = rows.ids.shape[1]
+
     def edit(place, weights):
         if place != layer + 1:
             return None
-        changed = weights.clone()
-        changed[..., token] = 0
-        return changed
+        changed = weights.unflatten(0, (-1, length)).clone()
+        for token in range(length):
+            changed[:, token, ..., token] = 0
+        return changed.flatten(end_dim=1)
 
-    other = walk(anatomy, rows, lambda block: block.output, edit=edit).blocks[layer]
-    change = 1 - torch.cosine_similarity(real, other, dim=-1)
-    return change.clamp(min=0) * rows.mask * rows.mask[:, token, None]
+    copies = Batch(rows.ids.repeat_interleave(length, dim=0), rows.mask.repeat_interleave(length, dim=0))
+    other = walk(anatomy, copies, lambda block: block.output, edit=edit).blocks[layer].unflatten(0, (-1, length))
+    change = 1 - torch.cosine_similarity(real[:, None], other, dim=-1).mT
+    return change.clamp(min=0) * rows.mask[:, :, None] * rows.mask[:, None]
 
 
 def test_pieces_change_nothing():

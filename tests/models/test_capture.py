@@ -1,5 +1,6 @@
 """One pass, every family: the parts sum to the whole, nothing changes, everything is put back."""
 
+import copy
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ def assert_close(found, expected, limit=1e-5):
     assert error <= limit, f"{error:.2g} apart, {limit:.0e} allowed"
 
 
-@pytest.fixture(params=DISTINCT)
+@pytest.fixture(params=DISTINCT, scope="module")
 def anatomy(request):
     return locate(build(request.param))
 
@@ -73,11 +74,10 @@ def test_padding_and_batching_change_nothing(anatomy, side):
 
 
 def test_the_model_comes_back_as_it_was(anatomy):
-    model = anatomy.model
-    model.train()
+    model = copy.deepcopy(anatomy.model).train()
     next(iter(model.children())).eval()
     before = fingerprint(model)
-    trace(anatomy, batch([5]))
+    trace(locate(model), batch([5]))
     assert fingerprint(model) == before
 
 
@@ -158,7 +158,7 @@ def test_any_gradient_mode(mode):
 
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.bfloat16, 6e-2), (torch.float16, 1e-2), (torch.float64, 1e-5)])
 def test_any_dtype(anatomy, dtype, limit):
-    anatomy = locate(anatomy.model.to(dtype))
+    anatomy = locate(copy.deepcopy(anatomy.model).to(dtype))
     for block in trace(anatomy, batch([9])).blocks:
         assert block.output.dtype == dtype
         assert_close(block.rebuilt, block.output, limit)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch.func import jacrev
 from transformers import AutoConfig, MT5EncoderModel, T5EncoderModel
 
 from tests.families import batch, scatter
+from tests.measures.reference import derivatives
 from whence.measures.jacobian import jacobian
 from whence.measures.perturbation import value_zeroing
 from whence.measures.rollout import shares
@@ -52,12 +52,7 @@ def test_weights_are_those_the_model_hands_out(encoder):
 def test_the_jacobian_is_that_of_jacrev(encoder):
     anatomy, given = locate(encoder), batch([4])
     with linearised(anatomy, given) as chain:
-
-        def states_of(states):
-            first = chain.steps[0].block(states)
-            return torch.stack([first, chain.steps[1].block(first)])
-
-        blocks = jacrev(states_of)(chain.states).transpose(2, 3)
+        _, blocks = derivatives(chain, 2)
     found = jacobian(anatomy, given, mode="exact", layers=[1, 2]).norms
     torch.testing.assert_close(found, torch.linalg.matrix_norm(blocks), rtol=1e-5, atol=1e-6)
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 from torch import nn
-from torch.func import jacrev
 
 import whence
 from tests import tiny
 from tests.families import UNATTENDED, batch, build
+from tests.measures.reference import derivatives
 from whence.errors import BadInput, Unsupported
 from whence.measures.jacobian import jacobian, jacobian_local
 from whence.models.capture import trace
@@ -71,14 +71,7 @@ def test_states_are_those_the_model_hands_out(anatomy):
 def test_the_jacobian_is_that_of_jacrev(anatomy):
     given = batch([4])
     with linearised(anatomy, given) as chain:
-
-        def states_of(states):
-            found = [states]
-            for step in chain.steps[:3]:
-                found.append(step.block(found[-1]))
-            return torch.stack(found[1:])
-
-        blocks = jacrev(states_of)(chain.states).transpose(2, 3)
+        _, blocks = derivatives(chain, 3)
     expected = torch.linalg.matrix_norm(blocks)
     found = jacobian(anatomy, given, mode="exact", layers=[1, 2, 3]).norms
     torch.testing.assert_close(found, expected, rtol=2e-5, atol=1e-5 * float(expected.max()))
