@@ -1,6 +1,5 @@
 """No network, ever; the models and data that several tests share."""
 
-import gc
 import importlib.util
 import os
 from pathlib import Path
@@ -19,10 +18,6 @@ settings.register_profile("unhurried", deadline=None)  # a busy machine is no er
 settings.load_profile("unhurried")
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-
-
-def pytest_collection_finish():
-    gc.freeze()  # the half million objects of imported modules are not searched for garbage again and again
 
 
 @pytest.fixture(scope="session")
