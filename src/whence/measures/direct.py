@@ -37,11 +37,10 @@ class Tilt:
         blind = [centred * scale] + [torch.ones_like(states)] * norm.centred
         return cls(torch.stack(blind, dim=-1), scale * norm.weight)
 
-    def __call__(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+    def __call__(self, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
         """In place."""
-        by_token = rearrange(tangents, "k t m -> t k m")
-        by_token.baddbmm_(by_token @ self.blind, self.blind.mT, alpha=-1 / tangents.shape[-1])
-        return tangents.mul_(self.scale)
+        tangents.baddbmm_(tangents @ self.blind, self.blind.mT, alpha=-1 / tangents.shape[-1])
+        return tangents.mul_(self.scale[:, None])
 
     def ahead_of(self, maps: Float[Tensor, "t m n"]) -> Float[Tensor, "t m n"]:
         """This derivative, then one map per token."""
@@ -66,10 +65,10 @@ class Slopes:
             return cls(forward, slope, None)
         return cls(forward, slope * forward.linear(states), active)
 
-    def __call__(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
-        hidden = (tangents @ self.forward.activated.weight).mul_(self.activated)
+    def __call__(self, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
+        hidden = (tangents @ self.forward.activated.weight).mul_(self.activated[:, None])
         if self.forward.linear is not None and self.linear is not None:
-            hidden.addcmul_(tangents @ self.forward.linear.weight, self.linear)
+            hidden.addcmul_(tangents @ self.forward.linear.weight, self.linear[:, None])
         return hidden @ self.forward.down.weight
 
     def maps(self) -> Float[Tensor, "t m m"]:
@@ -104,20 +103,20 @@ class Direct:
     feed_inside: Callable[[Tensor], Tensor]
     feed_after: Callable[[Tensor], Tensor]
 
-    def push(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
-        return self.finish(tangents, self.heads(tangents))
+    def push(self, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
+        """J v for every tangent, tokens first; they lie one after the other, so that each product is one large one."""
+        return self._finish(tangents, self._heads(tangents))
 
-    def heads(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t n"]:
+    def _heads(self, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k n"]:
         """What the heads give: the part of keys and values, then that of the queries."""
         queries, keys, values = self.reads(tangents)
         heads = heads_tangent(self.attended, slice(None), keys, values)
         groups, shared = self.spread.shape[:2]
         queries = rearrange(queries, "t k (g r d) -> (g r t) k d", g=groups, r=shared)
         moved = torch.bmm(queries, rearrange(self.spread, "g r t d e -> (g r t) d e"))
-        heads += rearrange(moved, "(g r t) k e -> t k (g r e)", g=groups, r=shared)
-        return rearrange(heads, "t k n -> k t n")
+        return heads.add_(rearrange(moved, "(g r t) k e -> t k (g r e)", g=groups, r=shared))
 
-    def finish(self, tangents: Float[Tensor, "k t m"], heads: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
+    def _finish(self, tangents: Float[Tensor, "t k m"], heads: Float[Tensor, "t k n"]) -> Float[Tensor, "t k m"]:
         """From the input and what the heads give to the output."""
         branch = self.inside(heads @ _flat(self.parts.projection))
         middle = self.after(self._joined(tangents, branch))
@@ -131,13 +130,11 @@ class Direct:
         assert self.parts.joins_first
         fed = self.feed.maps()
         fed = fed if self.feed_before is None else self.feed_before.ahead_of(fed)
-        fed = self.feed_inside(rearrange(fed, "t m n -> m t n")).mul_(self.parts.residual_scale)
-        fed = rearrange(fed, "m t n -> t m n")
+        fed = self.feed_inside(fed).mul_(self.parts.residual_scale)
         fed.diagonal(dim1=1, dim2=2).add_(1)
-        fed = self.after.ahead_of(fed) if isinstance(self.after, Tilt) else fed
-        return rearrange(self.feed_after(rearrange(fed, "t m n -> m t n")), "m t n -> t m n")
+        return self.feed_after(self.after.ahead_of(fed) if isinstance(self.after, Tilt) else fed)
 
-    def _joined(self, stream: Float[Tensor, "k t m"], branch: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+    def _joined(self, stream: Float[Tensor, "t k m"], branch: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
         return torch.add(stream, branch, alpha=self.parts.residual_scale, out=branch)
 
 

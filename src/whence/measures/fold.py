@@ -45,9 +45,6 @@ class Folded:
         heads = heads_tangent(self.attended, seen, tangents @ self.keys[seen], tangents @ self.values[seen])
         return torch.bmm(tangents, self.own[seen]).baddbmm_(heads, self.write[seen])
 
-    def push_tangents_first(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
-        return rearrange(self.push(rearrange(tangents, "k t m -> t k m")), "t k m -> k t m")
-
 
 def pays(tangents: int, step: Step) -> bool:
     """Whether making the maps of this block costs less than it saves."""
@@ -88,7 +85,7 @@ def _agreeing(step: Step, queries: Tensor, keys: Tensor, values: Tensor, own: Te
     write = _writes(step, own, chunk)
     own.baddbmm_(_through_scores(step.attended, queries), write)
     folded = Folded(keys, values, own, write, step.attended)
-    return folded if step.agrees(folded.push_tangents_first) else None
+    return folded if step.agrees(folded.push) else None
 
 
 def bytes_of(step: Step) -> int:

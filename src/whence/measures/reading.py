@@ -21,10 +21,10 @@ class Reading:
     step: Step
     maps: Shared | None = None
 
-    def __call__(self, tangents: Float[Tensor, "k t m"]) -> ByToken:
+    def __call__(self, tangents: Float[Tensor, "t k m"]) -> ByToken:
         if self.maps is None:
-            return _side_by_side(*self.step.attends(tangents))
-        queries, keys, values = (rearrange(tangents @ weight, "k t n -> t k n") for weight in self.maps)
+            return _side_by_side(*self.step.attends(rearrange(tangents, "t k m -> k t m")))
+        queries, keys, values = (tangents @ weight for weight in self.maps)
         return queries, keys, values
 
 

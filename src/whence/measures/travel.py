@@ -61,10 +61,13 @@ class Road:
         """Bytes beside the maps that are kept."""
         return self.memory - (0 if self.first is None else bytes_of(self.chain.steps[0]))
 
-    def push(self, layer: int, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+    def push(self, layer: int, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
         """Through a block, the quickest way that needs no preparation."""
         way = self.ways[layer]
-        return self.chain.steps[layer].push(tangents) if way is None else way.push(tangents)
+        if way is not None:
+            return way.push(tangents)
+        moved = self.chain.steps[layer].push(rearrange(tangents, "t k m -> k t m"))
+        return rearrange(moved, "k t m -> t k m").contiguous()
 
     def fold(self, layer: int, chunk: int) -> Folded | None:
         kept = self.first if layer == 0 else None
@@ -177,9 +180,10 @@ class _Pack:
     def advance(self, road: Road, layer: int, folded: Folded | None, chunk: int) -> None:
         """Through a block, a portion of the tangents at a time."""
         if folded is None:
-            given = rearrange(_padded(self.tangents, len(road.chain.states)), "t k m -> k t m").contiguous()
-            moved = torch.cat([road.push(layer, part) for part in given.split(chunk)])
-            self.tangents = rearrange(moved, "k t m -> t k m")
+            given = _padded(self.tangents, len(road.chain.states))
+            self.tangents = torch.cat(
+                [road.push(layer, part.contiguous()) for part in given.split(chunk, dim=1)], dim=1
+            )
         else:
             self.tangents = torch.cat([folded.push(part) for part in self.tangents.split(chunk, dim=1)], dim=1)
 

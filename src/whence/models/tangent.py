@@ -93,8 +93,8 @@ class Step:
         return vmap(lambda direction: jvp(cut, (self._heads,), (direction,))[1])(directions)
 
     def agrees(self, push: Function) -> bool:
-        """Whether a derivative, tangents first, is that of the block's own code."""
-        tangents, expected = self.tried
+        """Whether a derivative, tokens first, is that of the block's own code."""
+        tangents, expected = (rearrange(part, "k t m -> t k m").contiguous() for part in self.tried)
         return bool((push(tangents) - expected).abs().max() <= AGREE * expected.abs().max())
 
     @cached_property
