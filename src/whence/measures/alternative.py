@@ -13,7 +13,8 @@ from torch import Tensor
 from whence.errors import BadInput, Unsupported
 from whence.measures.attention import nullity_with_sums, rank
 from whence.measures.null_space import along, unlike
-from whence.measures.spaces import at_least_single, readable
+from whence.measures.precision import single
+from whence.measures.spaces import readable
 from whence.measures.supports import need_rows_of_one, support
 from whence.models.anatomy import Anatomy
 from whence.models.capture import Edit, walk
@@ -140,7 +141,7 @@ def _editor(layer: int, head: int, changed: Float[Tensor, "b t s"]) -> Edit:
 
 def _output(block: Block, weights: Float[Tensor, "b t s"], head: int) -> Float[Tensor, "b t d"]:
     """What the head gives at each target, before the output projection."""
-    return einsum(at_least_single(weights), at_least_single(block.values[:, head]), "b t s, b s d -> b t d")
+    return einsum(single(weights), single(block.values[:, head]), "b t s, b s d -> b t d")
 
 
 def _apart(found: Tensor, expected: Tensor) -> float:

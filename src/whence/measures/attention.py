@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from whence.measures.spaces import at_least_single, basis, limits, readable
+from whence.measures.precision import single
+from whence.measures.spaces import basis, limits, readable
 from whence.measures.supports import project, support
 from whence.models.trace import Block
 
@@ -15,12 +16,12 @@ def effective(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None =
     A_eff = A U U^T, U an orthonormal basis of the column space of T = V W_O. Under a causal or local mask row i is
     projected on the rows of T that i sees, so no weight falls on the future. A_eff T = A T; rows need not sum to one.
     """
-    return project(at_least_single(block.attention), readable(block), support(block, mask), tolerance)
+    return project(single(block.attention), readable(block), support(block, mask), tolerance)
 
 
 def null(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h t s"]:
     """The part of the attention without any effect on the head's output: A - A_eff, with (A - A_eff) T = 0."""
-    return at_least_single(block.attention) * support(block, mask) - effective(block, mask, tolerance)
+    return single(block.attention) * support(block, mask) - effective(block, mask, tolerance)
 
 
 def correlation(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h"]:
@@ -29,7 +30,7 @@ def correlation(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None
     One as long as there is no null space (Brunner et al. 2020, figure 1a). One also where the attention does not vary.
     """
     pairs = support(block, mask).to(torch.float64).expand_as(block.attention)
-    raw, reached = at_least_single(block.attention).double(), effective(block, mask, tolerance).double()
+    raw, reached = single(block.attention).double(), effective(block, mask, tolerance).double()
     count = pairs.sum(dim=(-1, -2), keepdim=True)
     raw, reached = ((part - (part * pairs).sum(dim=(-1, -2), keepdim=True) / count) * pairs for part in (raw, reached))
     lengths = raw.norm(dim=(-1, -2)) * reached.norm(dim=(-1, -2))

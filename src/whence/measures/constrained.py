@@ -8,7 +8,8 @@ from einops import repeat
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.measures.spaces import at_least_single, limits, readable
+from whence.measures.precision import single
+from whence.measures.spaces import limits, readable
 from whence.measures.supports import project, support
 from whence.models.trace import Block
 
@@ -18,7 +19,7 @@ def minimum_norm(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | Non
 
     argmin |a'|^2 with a' [T, 1] = a [T, 1]: the projection on the column space of [T, 1].
     """
-    weights, values, seen = at_least_single(block.attention), readable(block), support(block, mask)
+    weights, values, seen = single(block.attention), readable(block), support(block, mask)
     inside = project(weights, values, seen, tolerance)
     unit = _ones_outside(values, seen, tolerance)
     unit = repeat(unit, "b g t s -> b (g k) t s", k=weights.shape[1] // unit.shape[1])

@@ -13,10 +13,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jvp
 
+from whence.measures.precision import single
 from whence.measures.reading import Reading, alike, may_read_alike
 from whence.measures.scores import heads_tangent, scores_spread
-from whence.measures.vectors import single
-from whence.models.parts import FeedForward, Norm, Opaque, Parts, Projection
+from whence.models.parts import FeedForward, Norm, Opaque, Parts
 from whence.models.tangent import Attended, Step
 
 
@@ -76,8 +76,9 @@ class Slopes:
         forward, linear = self.forward, self.linear
         tokens, width = len(self.activated), len(forward.activated.weight)
         found = self.activated.new_empty(tokens, width, width)
+        hidden = self.activated.new_empty(width, self.activated.shape[-1])
         for token, slope in enumerate(self.activated):
-            hidden = forward.activated.weight * slope
+            torch.mul(forward.activated.weight, slope, out=hidden)
             if forward.linear is not None and linear is not None:
                 hidden.addcmul_(forward.linear.weight, linear[token])
             torch.mm(hidden, forward.down.weight, out=found[token])
@@ -95,6 +96,7 @@ class Direct:
     reads: Reading
     attended: Attended
     parts: Parts
+    project: Float[Tensor, "n m"]
     spread: Float[Tensor, "g r t d e"]
     inside: Callable[[Tensor], Tensor]
     after: Callable[[Tensor], Tensor]
@@ -118,7 +120,7 @@ class Direct:
 
     def _finish(self, tangents: Float[Tensor, "t k m"], heads: Float[Tensor, "t k n"]) -> Float[Tensor, "t k m"]:
         """From the input and what the heads give to the output."""
-        branch = self.inside(heads @ _flat(self.parts.projection))
+        branch = self.inside(heads @ self.project)
         middle = self.after(self._joined(tangents, branch))
         read = tangents if self.parts.parallel else middle
         if self.feed_before is not None:
@@ -144,7 +146,9 @@ def direct(step: Step) -> Direct | None:
         return None
     parts, states = single(step.parts), step.states
     norms, feed_norms, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
-    projected = _projected(parts.projection, step.attended)
+    project = rearrange(parts.projection.weight, "h d m -> (h d) m")
+    projected = rearrange(step.attended.mixed, "g r t e -> t (g r e)") @ project
+    projected = projected if parts.projection.bias is None else projected + parts.projection.bias
     joined = states + _normed(norms.inside, projected) * scale
     middle = _normed(norms.after, joined)
     read = states if parts.parallel else middle
@@ -153,6 +157,7 @@ def direct(step: Step) -> Direct | None:
         Reading(step, alike(step) if may_read_alike(step) else None),
         step.attended,
         parts,
+        project,
         scores_spread(step.attended),
         inside=_tilt(norms.inside, projected),
         after=_tilt(norms.after, joined),
@@ -165,15 +170,6 @@ def direct(step: Step) -> Direct | None:
         return found
     found = replace(found, reads=Reading(step))
     return found if may_read_alike(step) and step.agrees(found.push) else None
-
-
-def _projected(projection: Projection, attended: Attended) -> Float[Tensor, "t m"]:
-    projected = rearrange(attended.mixed, "g r t e -> t (g r e)") @ _flat(projection)
-    return projected if projection.bias is None else projected + projection.bias
-
-
-def _flat(projection: Projection) -> Float[Tensor, "n m"]:
-    return rearrange(projection.weight, "h d m -> (h d) m")
 
 
 def _tilt(norm: Norm | None, states: Float[Tensor, "t m"]) -> Callable[[Tensor], Tensor]:

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import Unsupported
-from whence.measures.vectors import single
+from whence.measures.precision import single
 from whence.models.anatomy import Anatomy
 from whence.models.parts import Affine, Projection
 from whence.models.values import value_maps

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from whence.measures.norms import maps
+from whence.measures.precision import single
 from whence.measures.vectors import (
     BUDGET,
     anatomy_of,
@@ -28,7 +29,6 @@ from whence.measures.vectors import (
     own,
     product,
     settled,
-    single,
     windows,
 )
 from whence.models.parts import Activation, FeedForward, Norm, Parts

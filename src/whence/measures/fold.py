@@ -24,6 +24,7 @@ from whence.models.tangent import Attended, Step, precise
 
 # products with m x m matrices per token and tangent: through the block's own code, through the maps
 PLAIN, FOLDED = 12, 4
+FASTER = 2  # products in 16 bits
 # the same per token and dimension to make the maps: of a block whose parts are not known, of one with a norm before its
 # attention, of one where all tokens are read alike
 UNKNOWN, NORMED, ALIKE = 14, 9, 6
@@ -46,9 +47,10 @@ class Folded:
         return torch.bmm(tangents, self.own[seen]).baddbmm_(heads, self.write[seen])
 
 
-def pays(tangents: int, step: Step) -> bool:
-    """Whether making the maps of this block costs less than it saves."""
-    return making(step) * step.states.shape[-1] + FOLDED * tangents < PLAIN * tangents
+def pays(tangents: int, step: Step, coarse: bool = False) -> bool:
+    """Whether making the maps of this block costs less than it saves; coarse tangents are faster, the maps are not."""
+    saved = (PLAIN - FOLDED) * tangents / (FASTER if coarse else 1)
+    return making(step) * step.states.shape[-1] < saved
 
 
 def making(step: Step) -> int:

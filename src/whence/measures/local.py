@@ -91,7 +91,7 @@ def _norms(heads: _Heads, folded: Folded) -> Float[Tensor, "t s"]:
     write = rearrange(folded.write, "t (h e) m -> t h e m", h=len(heads.query))
     reach = einsum(write, write, "t h e m, t f g m -> t h f e g")
     squares = torch.cat([_squares(heads, reach, part) for part in _parts(heads)], dim=1)
-    squares.diagonal().copy_(_own(heads, folded).square().sum(dim=(1, 2)))
+    squares.diagonal().copy_(torch.linalg.matrix_norm(_own(heads, folded)).square())
     return squares.clamp_(min=0).sqrt_()
 
 
@@ -127,5 +127,5 @@ def _own(heads: _Heads, folded: Folded) -> Float[Tensor, "t m m"]:
     weights, gain = (part.diagonal(dim1=1, dim2=2) for part in (heads.weights, heads.gain))
     scored = einsum(heads.keys, heads.query, gain, "t m h d, h t d, h t -> t m h")
     moved = rearrange(heads.value - heads.mixed, "h t e -> t 1 h e")
-    given = heads.values * rearrange(weights, "h t -> t 1 h 1") + scored[..., None] * moved
+    given = (heads.values * rearrange(weights, "h t -> t 1 h 1")).addcmul_(scored[..., None], moved)
     return torch.baddbmm(folded.own, rearrange(given, "t m h e -> t m (h e)"), folded.write)

@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from whence.measures.grams import Lengths, lengths
-from whence.measures.vectors import anatomy_of, branched, own, projected_of, single, total
+from whence.measures.precision import single
+from whence.measures.vectors import anatomy_of, branched, own, projected_of, total
 from whence.models.trace import Block
 
 NAMES = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")

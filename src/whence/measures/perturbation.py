@@ -7,8 +7,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from whence.measures.precision import single
 from whence.measures.rollout import shares
-from whence.measures.vectors import BUDGET, anatomy_of, by_sequence, pairs, projected_of, single
+from whence.measures.vectors import BUDGET, anatomy_of, by_sequence, pairs, projected_of
 from whence.models.anatomy import Anatomy
 from whence.models.capture import walk
 from whence.models.parts import FeedForward

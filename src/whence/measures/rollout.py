@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from whence.measures.precision import single
 from whence.measures.vectors import (
     BUDGET,
     anatomy_of,
@@ -14,7 +15,6 @@ from whence.measures.vectors import (
     own,
     pairs,
     settled,
-    single,
 )
 from whence.models.trace import Block
 

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from whence.errors import VerificationFailed
-from whence.measures.spaces import at_least_single, basis, inverse_factor, limits, readable
+from whence.measures.precision import single
+from whence.measures.spaces import basis, inverse_factor, limits, readable
 from whence.measures.supports import need_rows_of_one, support
 from whence.models.trace import Block
 
@@ -57,7 +58,7 @@ def minimum_norm_simplex(
     argmin |a'|^2 with a' T = a T, sum a' = 1, a' >= 0 (left open by Brunner et al. 2020, section 3.4).
     """
     need_rows_of_one(block, mask)
-    weights, values, seen = at_least_single(block.attention), readable(block), support(block, mask)
+    weights, values, seen = single(block.attention), readable(block), support(block, mask)
     if seen.shape[1] > 1:
         values = repeat(values, "b g s d -> b (g k) s d", k=weights.shape[1] // values.shape[1])
     columns = rearrange(basis_with_ones(values, mask, tolerance), "b g s e -> (b g) s e")

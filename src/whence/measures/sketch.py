@@ -21,7 +21,7 @@ from torch import Tensor
 
 from whence.errors import BadInput
 from whence.measures.controls import steadied
-from whence.measures.fold import FOLDED, PLAIN, Folded, making, pays
+from whence.measures.fold import FASTER, FOLDED, PLAIN, Folded, making
 from whence.measures.local import measuring
 from whence.measures.travel import Bundle, Road, travel
 from whence.models.tangent import Chain
@@ -30,6 +30,8 @@ PILOT, SOME = 4, 12  # probes and sources tried before the number needed is esti
 MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again; else it is one fewer
 USUAL = 10  # probes that progress counts on before it is known how many it takes
 PRIOR = 12  # probes that the pooled variance counts for
+ROUGH = 0.01  # errors from which tangents may have 16 bits
+ROUNDING, CHECKED = 0.25, 4  # how far off rounding may take a probe, as a share of the error; sources it is seen in
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 SAVED = 0.4  # of the probes, when layer 1 is known
 
@@ -61,14 +63,14 @@ def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first:
     if not 0 < error < 1:
         raise BadInput(f"The error is a share between 0 and 1, and {error} was given.")
     width = road.chain.width
-    trial, count = _Trial(road, sources, seed), min(PILOT, width)
-    trial.reach(count, trial.some, USUAL)
+    count = min(PILOT, width)
+    trial = _tried(road, sources, error, seed, count)
     needed = _needed(count, trial.foreseen(), error, width)
-    if needed > count and _steadying_pays(road, needed * len(sources)):
+    if needed > count and _steadying_pays(trial.road, needed * len(sources)):
         trial.know(first())
         needed = _needed(count, trial.foreseen(), error, width)
     if needed > count:
-        folding = pays(needed * len(sources), road.chain.steps[0])
+        folding = trial.road.folds(needed * len(sources))
         needed = min(width, math.ceil(MARGIN * needed)) if folding else needed - 1
     everywhere = range(len(sources))
     while True:
@@ -145,6 +147,17 @@ def probes(width: int, source: int, count: int, seed: int) -> Float[Tensor, "k w
     return torch.linalg.qr(torch.stack(drawn, dim=1)).Q.T * math.sqrt(width)
 
 
+def _tried(road: Road, sources: Sequence[int], error: float, seed: int, count: int) -> "_Trial":
+    """A few sources tried, in 16 bits where these are found to be off by far less than the error; else in 32."""
+    trial = _Trial(road.coarser() if error >= ROUGH else road, sources, seed)
+    trial.reach(count, trial.some, USUAL)
+    if not trial.road.coarse or trial.rounding(road) <= ROUNDING * error:
+        return trial
+    trial = _Trial(road, sources, seed)
+    trial.reach(count, trial.some, USUAL)
+    return trial
+
+
 def _needed(count: int, reached: float, error: float, width: int) -> int:
     """How many probes it takes to reach an error, after what `count` of them reached."""
     return min(width, max(count, math.ceil(count * (reached / error) ** 2)))
@@ -154,7 +167,8 @@ def _steadying_pays(road: Road, tangents: int) -> bool:
     """Whether the exact norms of layer 1 cost less than they save: tangents, and for the others part of layer 1."""
     step = road.chain.steps[0]
     saved = SAVED * road.depth * PLAIN + (1 - SAVED) * (PLAIN - FOLDED)
-    return saved * tangents > (making(step) + measuring(step)) * step.states.shape[-1]
+    saved *= tangents / (FASTER if road.coarse else 1)
+    return saved > (making(step) + measuring(step)) * step.states.shape[-1]
 
 
 class _Trial:
@@ -188,7 +202,8 @@ class _Trial:
 
         def visit(layer: int, which: int, tangents: Float[Tensor, "u k m"]) -> None:
             place, probed = lacking[which]
-            squares[probed, layer, len(chain.states) - len(tangents) :, place] = tangents.square().sum(dim=-1).T
+            lengths = torch.linalg.vector_norm(tangents, dim=-1, dtype=squares.dtype)
+            squares[probed, layer, len(chain.states) - len(tangents) :, place] = lengths.square().T
 
         bundles = [
             Bundle(source := self.sources[place], _vectors(chain, source, probed, self.seed))
@@ -201,6 +216,14 @@ class _Trial:
         for place, _ in lacking:
             self.done[place] = count
         self.squares = squares
+
+    def rounding(self, road: Road) -> float:
+        """How far off 16 bits take a token's change under one probe: the mean over layers and a few of the sources."""
+        places = self.some[:: math.ceil(len(self.some) / CHECKED)]
+        true = _Trial(replace(road, progress=None), [self.sources[place] for place in places], self.seed)
+        true.reach(1, range(len(places)))
+        found, expected = self.squares[0][..., places].sqrt(), true.squares[0].sqrt()
+        return ((found - expected).abs().sum(dim=1) / expected.sum(dim=1)).mean().item()
 
     def _telling(self, tangents: int, expected: int) -> Road:
         """The road, with progress that goes on where the last round left it."""

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
+from whence.measures.precision import single
 from whence.models.trace import Block
 
 # a Gram matrix squares the condition number; up to here float64 leaves six digits, ten after a second pass
@@ -23,20 +24,15 @@ def readable(block: Block) -> Float[Tensor, "b g s d"]:
 
     One matrix per group of heads; one per head where a slice of W_O lacks rank, for then sharing heads differ.
     """
-    values = at_least_single(block.grouped_values)
+    values = single(block.grouped_values)
     if block.parts is None:
         return values
-    weight = at_least_single(block.parts.projection.weight)
+    weight = single(block.parts.projection.weight)
     if bool(certain((weight @ weight.mT).double(), torch.full(weight.shape[:1], 1 / PLAIN).to(weight)).all()):
         return values
     left, sizes, _ = torch.linalg.svd(weight.double(), full_matrices=False)
     kept = left * (sizes > torch.finfo(weight.dtype).eps * max(weight.shape[1:]) * sizes[:, :1])[:, None]
-    return einsum(at_least_single(block.values), (kept @ kept.mT).to(values), "b h s d, h d e -> b h s e")
-
-
-def at_least_single(tensor: Tensor) -> Tensor:
-    """Half precision is read as float32; the rest stays what it is."""
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+    return einsum(single(block.values), (kept @ kept.mT).to(values), "b h s d, h d e -> b h s e")
 
 
 def basis(

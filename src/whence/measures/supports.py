@@ -6,7 +6,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from whence.errors import Unsupported
-from whence.measures.spaces import at_least_single, basis, independent, inverse_factor, limits, settled, trusted
+from whence.measures.precision import single
+from whence.measures.spaces import basis, independent, inverse_factor, limits, settled, trusted
 from whence.models.trace import Block
 from whence.models.verify import LIMITS
 
@@ -22,7 +23,7 @@ def support(block: Block, mask: Bool[Tensor, "b s"]) -> Bool[Tensor, "b #h t s"]
 
 def need_rows_of_one(block: Block, mask: Bool[Tensor, "b s"]) -> None:
     """Refuses attention with sinks, where rows sum to less than one and are no distributions."""
-    sums = at_least_single(block.attention).sum(dim=-1).transpose(1, 2)[mask]
+    sums = single(block.attention).sum(dim=-1).transpose(1, 2)[mask]
     worst = sums.flatten()[(sums - 1).abs().argmax()]
     if (worst - 1).abs() > LIMITS[block.attention.dtype]:
         raise Unsupported(

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Protocol
 
 import torch
 from einops import rearrange
@@ -12,12 +14,14 @@ from torch import Tensor
 from whence.errors import BadInput
 from whence.measures.direct import Direct, direct
 from whence.measures.fold import Folded, bytes_of, fold, pays
+from whence.measures.precision import COARSE, rounded, rounding_pays
 from whence.models.memory import gigabytes
-from whence.models.tangent import Chain
+from whence.models.tangent import Chain, Step
 
 # rows of the matrix products: enough of them to run at full speed, few enough for the cache; with a matrix for every
 # token at least so many tangents
 ROWS, TANGENTS = 2048, 32
+LARGE = 256  # width from which products in 16 bits are faster by more than it takes to round
 # what is alive inside a block: so many tensors as wide as the stream, so many as large as the attention
 WIDE, SQUARE = 24, 6
 ALIVE = 8  # of the largest tensor, in blocks that are not known to attend
@@ -33,15 +37,25 @@ class Bundle:
     vectors: Float[Tensor, "k m"]
 
 
+class Way(Protocol):
+    """A block's derivative: J v for every tangent, tokens first; the first tokens may be missing, they do not move."""
+
+    def push(self, tangents: Float[Tensor, "u k m"]) -> Float[Tensor, "u k m"]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Road:
-    """The blocks up to a depth with their derivatives from their parts; the maps of the first where they are kept."""
+    """The blocks up to a depth with their derivatives from their parts; the maps of the first where they are kept.
+
+    A coarse one takes tangents through all blocks in 16 bits.
+    """
 
     chain: Chain
     ways: tuple[Direct | None, ...]
     memory: int
     progress: Progress | None = None
     first: Folded | None = None
+    coarse: bool = False
 
     @classmethod
     def of(cls, chain: Chain, depth: int, memory: int, progress: Progress | None = None) -> "Road":
@@ -56,22 +70,62 @@ class Road:
         kept = replace(self, first=first)
         return kept if kept.room >= _inside(self.chain) else self
 
+    def coarser(self) -> "Road":
+        """In 16 bits where that is faster and the blocks are known; the same where the memory is small.
+
+        Rounded numbers depend on how many go through a product at a time: full portions make them the same always.
+        """
+        states, full = self.chain.states, max(1, ROWS // len(self.chain.states))
+        known = None not in self.ways and states.dtype == torch.float32 and states.shape[-1] >= LARGE
+        pays = known and rounding_pays(states.device) and portion(self.chain, self.memory) == full
+        return replace(self, coarse=pays)
+
     @property
     def room(self) -> int:
         """Bytes beside the maps that are kept."""
         return self.memory - (0 if self.first is None else bytes_of(self.chain.steps[0]))
 
-    def push(self, layer: int, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
-        """Through a block, the quickest way that needs no preparation."""
-        way = self.ways[layer]
-        if way is not None:
-            return way.push(tangents)
-        moved = self.chain.steps[layer].push(rearrange(tangents, "t k m -> k t m"))
-        return rearrange(moved, "k t m -> t k m").contiguous()
+    def folds(self, tangents: int) -> bool:
+        """Whether it pays to multiply the blocks out for so many tangents, or those of them that there is room for."""
+        step = self.chain.steps[0]
+        return step.attended is not None and pays(min(tangents, self.waiting(bytes_of(step))), step, self.coarse)
 
-    def fold(self, layer: int, chunk: int) -> Folded | None:
-        kept = self.first if layer == 0 else None
-        return fold(self.chain.steps[layer], self.ways[layer], chunk) if kept is None else kept
+    def waiting(self, maps: int) -> int:
+        """How many tangents can wait between two blocks beside so many bytes of maps."""
+        states = self.chain.states
+        left = self.room - maps - portion(self.chain, self.room, TANGENTS if maps else 1) * _inside(self.chain)
+        return max(0, left // (states.element_size() * states.numel()))
+
+    def way(self, layer: int, folding: bool, chunk: int) -> Way:
+        """The quickest through a block."""
+        step, known = self.chain.steps[layer], self.ways[layer]
+        folded = self.first if layer == 0 else None
+        if folded is None and folding:
+            folded = fold(step, known, chunk)
+        found = folded or _Whole(len(step.states), _Own(step) if known is None else known)
+        return rounded(found) if self.coarse else found
+
+
+@dataclass(frozen=True, eq=False)
+class _Own:
+    """The block's own code."""
+
+    step: Step
+
+    def push(self, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
+        return rearrange(self.step.push(rearrange(tangents, "t k m -> k t m")), "k t m -> t k m")
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """A way that takes all tokens."""
+
+    tokens: int
+    through: Direct | _Own
+
+    def push(self, tangents: Float[Tensor, "u k m"]) -> Float[Tensor, "t k m"]:
+        missing = tangents.new_zeros(self.tokens - len(tangents), *tangents.shape[1:])
+        return self.through.push(torch.cat([missing, tangents]) if len(missing) else tangents.contiguous())
 
 
 def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
@@ -82,11 +136,16 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
     """
     total = sum(len(bundle.vectors) for bundle in bundles)
     report = _Report(road.progress, road.depth * total)
-    together = min(_room(road.chain, road.room), total)
-    folding = pays(together, road.chain.steps[0])
+    folding = road.folds(total)
     chunk = portion(road.chain, road.room, TANGENTS if folding else 1)
-    for group in _groups(dict(enumerate(bundles)), together if folding else chunk):
-        (_folded if folding else _plain)(road, group, chunk, visit, report)
+    room = road.waiting(bytes_of(road.chain.steps[0]) if folding else 0)
+    for load in _loads(list(_groups(dict(enumerate(bundles)), chunk)), max(1, room // chunk)):
+        packs = [_Pack.of(road, group) for group in load]
+        for layer in range(road.depth):
+            way = road.way(layer, folding, chunk)
+            for pack in packs:
+                pack.advance(way, chunk)
+                pack.show(layer, visit, report)
 
 
 def portion(chain: Chain, memory: int, least: int = 1) -> int:
@@ -122,14 +181,6 @@ def _inside(chain: Chain) -> int:
     return max([known, *(ALIVE * step.largest for step in chain.steps if step.attended is None)])
 
 
-def _room(chain: Chain, memory: int) -> int:
-    """How many tangents can wait between two blocks beside the maps of one; none where the blocks cannot be folded."""
-    if chain.steps[0].attended is None:
-        return 0
-    left = memory - bytes_of(chain.steps[0]) - portion(chain, memory, TANGENTS) * _inside(chain)
-    return max(0, left // (chain.states.element_size() * chain.states.numel()))
-
-
 def _groups(bundles: dict[int, Bundle], room: int) -> Iterator[dict[int, Bundle]]:
     """Runs of neighbouring bundles, all about as large, none larger than the room unless it is one bundle."""
     total = sum(len(bundle.vectors) for bundle in bundles.values())
@@ -145,20 +196,11 @@ def _groups(bundles: dict[int, Bundle], room: int) -> Iterator[dict[int, Bundle]
     yield group
 
 
-def _folded(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
-    packs = [_Pack.of(road.chain, part) for part in _groups(group, chunk)]
-    for layer in range(road.depth):
-        folded = road.fold(layer, chunk)
-        for pack in packs:
-            pack.advance(road, layer, folded, chunk)
-            pack.show(layer, visit, report)
-
-
-def _plain(road: Road, group: dict[int, Bundle], chunk: int, visit: Visit, report: _Report) -> None:
-    pack = _Pack.of(road.chain, group)
-    for layer in range(road.depth):
-        pack.advance(road, layer, road.first if layer == 0 else None, chunk)
-        pack.show(layer, visit, report)
+def _loads(groups: list[dict[int, Bundle]], size: int) -> Iterator[list[dict[int, Bundle]]]:
+    """What goes through the blocks together, all loads about as large."""
+    count = math.ceil(len(groups) / size)
+    ends = [len(groups) * part // count for part in range(count + 1)]
+    return (groups[begin:end] for begin, end in pairwise(ends))
 
 
 @dataclass(eq=False)
@@ -169,30 +211,21 @@ class _Pack:
     tangents: Float[Tensor, "u k m"]
 
     @classmethod
-    def of(cls, chain: Chain, bundles: dict[int, Bundle]) -> "_Pack":
-        first = min(bundle.source for bundle in bundles.values()) if chain.causal else 0
+    def of(cls, road: Road, bundles: dict[int, Bundle]) -> "_Pack":
+        states = road.chain.states.to(COARSE) if road.coarse else road.chain.states
+        first = min(bundle.source for bundle in bundles.values()) if road.chain.causal else 0
         sizes = {which: len(bundle.vectors) for which, bundle in bundles.items()}
-        tangents = chain.states.new_zeros(len(chain.states) - first, sum(sizes.values()), chain.states.shape[-1])
+        tangents = states.new_zeros(len(states) - first, sum(sizes.values()), states.shape[-1])
         for bundle, own in zip(bundles.values(), tangents.split(list(sizes.values()), dim=1), strict=True):
             own[bundle.source - first] = bundle.vectors
         return cls(sizes, tangents)
 
-    def advance(self, road: Road, layer: int, folded: Folded | None, chunk: int) -> None:
+    def advance(self, way: Way, chunk: int) -> None:
         """Through a block, a portion of the tangents at a time."""
-        if folded is None:
-            given = _padded(self.tangents, len(road.chain.states))
-            self.tangents = torch.cat(
-                [road.push(layer, part.contiguous()) for part in given.split(chunk, dim=1)], dim=1
-            )
-        else:
-            self.tangents = torch.cat([folded.push(part) for part in self.tangents.split(chunk, dim=1)], dim=1)
+        parts = [way.push(part) for part in self.tangents.split(chunk, dim=1)]
+        self.tangents = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
     def show(self, layer: int, visit: Visit, report: _Report) -> None:
         for which, own in zip(self.sizes, self.tangents.split(list(self.sizes.values()), dim=1), strict=True):
             visit(layer, which, own)
         report(self.tangents.shape[1])
-
-
-def _padded(tangents: Float[Tensor, "u k m"], tokens: int) -> Float[Tensor, "t k m"]:
-    missing = tokens - len(tangents)
-    return tangents if missing == 0 else torch.cat([tangents.new_zeros(missing, *tangents.shape[1:]), tangents])

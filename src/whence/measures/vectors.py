@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
 
 import torch
 from einops import rearrange
@@ -15,29 +14,11 @@ from whence.models.trace import Block
 
 # entries of the largest tensor alive at a time: 8 MB in float32, so that it stays in the cache
 BUDGET = 2**21
-HALF = (torch.float16, torch.bfloat16)
-Some = TypeVar("Some")
 
 
 def anatomy_of(block: Block) -> Parts:
     assert block.parts is not None, "the family's anatomy is unknown"
     return block.parts
-
-
-def single(found: Some) -> Some:
-    """The same block, parts or tensor in float32 where it was in half precision; else as it is."""
-    return _single(found)
-
-
-def _single(found: Any) -> Any:
-    if isinstance(found, Tensor):
-        return found.float() if found.dtype in HALF else found
-    if not dataclasses.is_dataclass(found) or isinstance(found, type):
-        return found
-    before = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    after = {name: _single(value) for name, value in before.items()}
-    changed = any(after[name] is not before[name] for name in before)
-    return dataclasses.replace(found, **after) if changed else found
 
 
 def projected_of(block: Block) -> Float[Tensor, "b t m"]:
