@@ -23,8 +23,8 @@ def flow(settings: Settings) -> Found:
         "contribution_error": lambda: found.contribution_error,
     }
     values = {name: _placed(value(), found, settings) for name, value in maps.items() if name in settings.wanted}
-    totals = {f"{name}_probes": torch.tensor(found.probes) for name in _OF_FLOW}
-    totals |= {f"{name}_misplaced": torch.tensor(found.misplaced) for name in _OF_FLOW}
+    about = {"probes": found.probes, "misplaced": found.misplaced, "bits": found.bits}
+    totals = {f"{name}_{what}": torch.tensor(value) for name in _OF_FLOW for what, value in about.items()}
     if settings.wanted & set(_SUMMARIES):
         whole = _placed(found.contribution, found, settings)
         totals |= {name: summary(whole).float() for name, summary in _SUMMARIES.items()}

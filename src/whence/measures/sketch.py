@@ -46,12 +46,13 @@ class First:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Norms, their standard errors, how many probes per source token it took, and what is misplaced on average."""
+    """Norms, their standard errors, what is misplaced on average; how many probes of how many bits it took."""
 
     norms: Float[Tensor, "layer target source"]
     errors: Float[Tensor, "layer target source"]
-    probes: int
     misplaced: float
+    probes: int
+    bits: int
 
 
 def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first: Callable[[], First | None]) -> Sketch:
@@ -77,7 +78,7 @@ def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first:
         trial.reach(needed, everywhere)
         reached = misplaced(*trial.estimate(everywhere, careful=False), whole=trial.whole)
         if reached <= error or needed == width:
-            return Sketch(*trial.estimate(everywhere), needed, reached)
+            return Sketch(*trial.estimate(everywhere), reached, needed, trial.road.bits)
         needed = max(needed + 1, _needed(needed, reached, error, width))
 
 

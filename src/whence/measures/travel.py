@@ -81,6 +81,11 @@ class Road:
         return replace(self, coarse=pays)
 
     @property
+    def bits(self) -> int:
+        """Of a number in a tangent."""
+        return torch.finfo(COARSE if self.coarse else self.chain.states.dtype).bits
+
+    @property
     def room(self) -> int:
         """Bytes beside the maps that are kept."""
         return self.memory - (0 if self.first is None else bytes_of(self.chain.steps[0]))
