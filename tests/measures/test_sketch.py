@@ -7,6 +7,7 @@ import torch
 from scipy import stats
 
 from tests.families import batch, build
+from whence.measures import sketch, travel
 from whence.measures.jacobian import jacobian
 from whence.measures.sketch import estimate, misplaced, probes, shares_error
 from whence.models.encode import encode
@@ -36,6 +37,12 @@ def encoded(builtin):
 @pytest.fixture(scope="module")
 def true(builtin, encoded):
     return jacobian(builtin.anatomy, encoded, mode="exact").norms
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Tangents in 16 bits whatever the processor gains by them."""
+    monkeypatch.setattr(travel, "rounding_pays", lambda device: True)
 
 
 def test_probes_are_orthogonal_and_nested():
@@ -175,3 +182,45 @@ def test_norms_whose_squares_are_tiny_have_errors_too():
     expected, relative = estimate(squares.double(), 64)
     torch.testing.assert_close(norms.double(), expected, rtol=1e-4, atol=0)
     torch.testing.assert_close(errors.double(), relative, rtol=1e-4, atol=0)
+
+
+def test_sixteen_bits_are_as_good(builtin, encoded, true, coarse, monkeypatch):
+    """What rounding misplaces is a twentieth of what the sketch does."""
+    rounded = jacobian(builtin.anatomy, encoded, mode="sketch")
+    monkeypatch.setattr(travel, "rounding_pays", lambda device: False)
+    plain = jacobian(builtin.anatomy, encoded, mode="sketch")
+    assert (rounded.bits, plain.bits) == (16, 32) and rounded.probes == plain.probes
+    assert (rounded.contribution - plain.contribution).abs().sum(dim=-1).mean() / 2 < 1e-3
+    assert rounded.misplaced == pytest.approx(plain.misplaced, rel=0.01)
+    assert torch.equal(rounded.norms[0], plain.norms[0])  # layer 1 is exact
+    off = [(flow.norms / true - 1)[1:].square().mean().sqrt() for flow in (rounded, plain)]
+    assert off[0] == pytest.approx(off[1], rel=0.02)
+
+
+def test_sixteen_bits_give_the_same_numbers_whatever_the_memory(builtin, encoded, coarse):
+    flows = [jacobian(builtin.anatomy, encoded, mode="sketch", memory=memory) for memory in (2**28, 2**29, 2**31)]
+    assert {flow.bits for flow in flows} == {16}
+    assert all(torch.equal(flow.norms, flows[0].norms) for flow in flows[1:])
+    small = jacobian(builtin.anatomy, encoded, mode="sketch", memory=4 * 10**7)  # less than 2048 rows at a time
+    assert small.bits == 32
+    torch.testing.assert_close(small.norms, flows[0].norms, rtol=0.01, atol=0)
+
+
+def test_sixteen_bits_are_not_taken_where_they_would_tell(builtin, encoded, coarse, monkeypatch):
+    assert jacobian(builtin.anatomy, encoded, mode="sketch", error=0.5, layers=[1]).bits == 16
+    assert jacobian(builtin.anatomy, encoded, mode="sketch", error=0.009, layers=[1], sources=[3]).bits == 32
+    monkeypatch.setattr(sketch, "ROUNDING", 1e-6)
+    found = jacobian(builtin.anatomy, encoded, mode="sketch", error=0.5)
+    monkeypatch.setattr(travel, "rounding_pays", lambda device: False)
+    plain = jacobian(builtin.anatomy, encoded, mode="sketch", error=0.5)
+    assert found.bits == plain.bits == 32 and torch.equal(found.norms, plain.norms)
+
+
+@pytest.mark.parametrize("name", ["bert", "xlnet", "double"])
+def test_sixteen_bits_are_for_wide_known_single_precision_blocks(name, coarse, monkeypatch):
+    """Narrow ones gain nothing, blocks that are not known go through their own code, and doubles are asked for."""
+    if name != "bert":
+        monkeypatch.setattr(travel, "LARGE", 1)
+    model = build("bert").double() if name == "double" else build(name)
+    flow = jacobian(locate(model), batch([TOKENS]), mode="sketch", error=0.5)
+    assert flow.bits == (64 if name == "double" else 32)
