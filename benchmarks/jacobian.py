@@ -8,6 +8,7 @@ L (L + 1) / 2 of them.
 """
 
 import importlib.util
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ turned out to be weaker than anyone had thought, and because two of the companie
 business on the way. Those who live close to the water complained that nobody had asked them about the noise, and a
 local paper printed their letters. The mayor, who had promised in her campaign that work would never stop, called it a
 present to the next generation, and asked for patience."""
-ROUNDS, COMPONENTS, ROWS = 2, 8, 2048
+ROUNDS, COMPONENTS, ROWS = 3, 8, 2048
 WHOLE, LEAST = 25 * 25 * 6 * 384**3, 4  # up to which size exact is run on all sources; else on so many at least
 GOALS = {384: 20, 768: 40}  # how many times faster than exact the sketch should be
 
@@ -107,14 +108,14 @@ def compare(name: str, anatomy: Anatomy, given: Batch) -> None:
 
 
 def taken_in_turns(works: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds of each, the mean of the rounds."""
-    seconds = dict.fromkeys(works, 0.0)
+    """Seconds of each, the median of the rounds."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(ROUNDS):
         for name, work in works.items():
             begin = time.perf_counter()
             work()
-            seconds[name] += (time.perf_counter() - begin) / ROUNDS
-    return seconds
+            seconds[name].append(time.perf_counter() - begin)
+    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def products(width: int) -> None:

@@ -143,9 +143,12 @@ def test_stated_share_is_what_is_misplaced(builtin, encoded, true):
     assert sum(stated) / 4 == pytest.approx(sum(found) / 4, rel=0.1)
 
 
-def test_layer_1_is_exact_where_it_pays(builtin, encoded, true):
+@pytest.mark.parametrize(("rounding", "apart"), [(False, 1e-4), (True, 2e-3)], ids=["32 bits", "16 bits"])
+def test_layer_1_is_exact_where_it_pays(builtin, encoded, true, rounding, apart, monkeypatch):
+    monkeypatch.setattr(travel, "rounding_pays", lambda device: rounding)
     flow = jacobian(builtin.anatomy, encoded, mode="sketch")
-    torch.testing.assert_close(flow.norms[0], true[0], rtol=1e-4, atol=0)
+    assert flow.bits == (16 if rounding else 32)
+    torch.testing.assert_close(flow.norms[0], true[0], rtol=apart, atol=0)
     assert not flow.standard_error[0].any() and (flow.standard_error[1:] > 0).all()
 
 
@@ -192,8 +195,7 @@ def test_sixteen_bits_are_as_good(builtin, encoded, true, coarse, monkeypatch):
     assert (rounded.bits, plain.bits) == (16, 32) and rounded.probes == plain.probes
     assert (rounded.contribution - plain.contribution).abs().sum(dim=-1).mean() / 2 < 1e-3
     assert rounded.misplaced == pytest.approx(plain.misplaced, rel=0.01)
-    assert torch.equal(rounded.norms[0], plain.norms[0])  # layer 1 is exact
-    off = [(flow.norms / true - 1)[1:].square().mean().sqrt() for flow in (rounded, plain)]
+    off = [(flow.norms / true - 1)[1:].square().mean().sqrt().item() for flow in (rounded, plain)]
     assert off[0] == pytest.approx(off[1], rel=0.02)
 
 
@@ -203,7 +205,7 @@ def test_sixteen_bits_give_the_same_numbers_whatever_the_memory(builtin, encoded
     assert all(torch.equal(flow.norms, flows[0].norms) for flow in flows[1:])
     small = jacobian(builtin.anatomy, encoded, mode="sketch", memory=4 * 10**7)  # less than 2048 rows at a time
     assert small.bits == 32
-    torch.testing.assert_close(small.norms, flows[0].norms, rtol=0.01, atol=0)
+    torch.testing.assert_close(small.norms, flows[0].norms, rtol=0.02, atol=0)
 
 
 def test_sixteen_bits_are_not_taken_where_they_would_tell(builtin, encoded, coarse, monkeypatch):

@@ -18,9 +18,10 @@ def arrived(road, bundles):
     """Tangents after each block by layer and bundle, with zeros for the tokens that are left out."""
     found = {}
 
-    def visit(layer, which, tangents):
-        missing = TOKENS - len(tangents)
-        found[layer, which] = torch.nn.functional.pad(tangents, (0, 0, 0, 0, missing, 0))
+    def visit(layer, sizes, tangents):
+        whole = torch.nn.functional.pad(tangents, (0, 0, 0, 0, TOKENS - len(tangents), 0))
+        for which, own in zip(sizes, whole.split(list(sizes.values()), dim=1), strict=True):
+            found[layer, which] = own
 
     travel.travel(road, bundles, visit)
     return found
@@ -51,7 +52,7 @@ def test_every_way_is_the_blocks_own(name, count, kept):
 @pytest.mark.parametrize("count", [FEW, MANY], ids=["few", "many"])
 @pytest.mark.parametrize("name", ["bert", "llama", "olmo2", "phi"])
 def test_sixteen_bits_are_near(name, count, monkeypatch):
-    """Every way, the maps of blocks among them, off by less than one part in a hundred."""
+    """Every way, the maps of blocks among them: vectors to two parts in a hundred, lengths far better."""
     monkeypatch.setattr(travel, "rounding_pays", lambda device: True)
     monkeypatch.setattr(travel, "LARGE", 1)
     with linearised(locate(build(name)), batch([TOKENS])) as chain:
@@ -60,7 +61,8 @@ def test_sixteen_bits_are_near(name, count, monkeypatch):
         expected, found = arrived(road, bundles), arrived(road.coarser(), bundles)
         for place, true in expected.items():
             assert found[place].dtype == torch.bfloat16
-            assert 0 < (found[place].float() - true).norm() < 0.01 * true.norm()
+            assert 0 < (found[place].float() - true).norm() < 0.02 * true.norm()
+            assert (found[place].float().norm() / true.norm() - 1).abs() < 0.005
 
 
 def test_maps_are_not_kept_where_no_tangent_has_room_beside_them():

@@ -5,7 +5,7 @@ of the activation, attention) is computed once, and nothing is kept for a deriva
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from einops import rearrange
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jvp
 
-from whence.measures.precision import single
+from whence.measures.precision import KEPT, single
 from whence.measures.reading import Reading, alike, may_read_alike
 from whence.measures.scores import heads_tangent, scores_spread
 from whence.models.parts import FeedForward, Norm, Opaque, Parts
@@ -28,7 +28,7 @@ class Tilt:
     """
 
     blind: Float[Tensor, "t m n"]
-    scale: Float[Tensor, "t m"]
+    scale: Float[Tensor, "t m"] = field(metadata=KEPT)
 
     @classmethod
     def of(cls, norm: Norm, states: Float[Tensor, "t m"]) -> "Tilt":
@@ -44,7 +44,7 @@ class Tilt:
 
     def ahead_of(self, maps: Float[Tensor, "t m n"]) -> Float[Tensor, "t m n"]:
         """This derivative, then one map per token."""
-        scaled = maps * self.scale[..., None]
+        scaled = (maps * self.scale[..., None]).to(maps)
         return scaled.baddbmm_(self.blind, self.blind.mT @ scaled, alpha=-1 / maps.shape[1])
 
 

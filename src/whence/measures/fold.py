@@ -24,7 +24,6 @@ from whence.models.tangent import Attended, Step, precise
 
 # products with m x m matrices per token and tangent: through the block's own code, through the maps
 PLAIN, FOLDED = 12, 4
-FASTER = 2  # products in 16 bits
 # the same per token and dimension to make the maps: of a block whose parts are not known, of one with a norm before its
 # attention, of one where all tokens are read alike
 UNKNOWN, NORMED, ALIKE = 14, 9, 6
@@ -43,14 +42,14 @@ class Folded:
     def push(self, tangents: Float[Tensor, "u k m"]) -> Float[Tensor, "u k m"]:
         """J v for every tangent, tokens first; when tokens are missing they are the first ones, which do not move."""
         seen = slice(len(self.own) - len(tangents), None)
-        heads = heads_tangent(self.attended, seen, tangents @ self.keys[seen], tangents @ self.values[seen])
+        keys, values = (_through(tangents, maps[seen]) for maps in (self.keys, self.values))
+        heads = heads_tangent(self.attended, seen, keys, values)
         return torch.bmm(tangents, self.own[seen]).baddbmm_(heads, self.write[seen])
 
 
-def pays(tangents: int, step: Step, coarse: bool = False) -> bool:
-    """Whether making the maps of this block costs less than it saves; coarse tangents are faster, the maps are not."""
-    saved = (PLAIN - FOLDED) * tangents / (FASTER if coarse else 1)
-    return making(step) * step.states.shape[-1] < saved
+def pays(tangents: int, step: Step) -> bool:
+    """Whether making the maps of this block costs less than it saves."""
+    return making(step) * step.states.shape[-1] + FOLDED * tangents < PLAIN * tangents
 
 
 def making(step: Step) -> int:
@@ -64,30 +63,36 @@ def fold(step: Step, way: Direct | None, chunk: int) -> Folded | None:
     """The block's maps, made from `chunk` directions at a time; None where the block is not of this form.
 
     That is found by trying: a block whose tokens meet outside attention would give another derivative. `way` is the
-    block's derivative from its parts (`direct`).
+    block's derivative from its parts (`direct`); the maps have as many bits.
     """
     if step.attended is None:
         return None
-    if way is None or not way.parts.joins_first:
-        return _agreeing(step, *_reads(step, chunk), chunk)
-    queries, keys, values = _by_token(step, way, chunk)
-    return _agreeing(step, queries, keys, values, way.rest(), chunk)
+    if way is not None and way.parts.joins_first:
+        queries, keys, values = _by_token(step, way, chunk)
+        own = way.rest()
+        write = (way.project * way.parts.residual_scale) @ own
+    else:
+        queries, keys, values, own = _reads(step, chunk)
+        write = _writes(step, own, chunk)
+        if way is not None:
+            queries, keys, values, own, write = (maps.to(way.project) for maps in (queries, keys, values, own, write))
+    attended = step.attended if way is None else way.attended
+    own.baddbmm_(_through_scores(attended, queries), write)
+    folded = Folded(keys, values, own, write, attended)
+    return folded if step.agrees(folded.push, own.dtype) else None
 
 
 def _by_token(step: Step, way: Direct, chunk: int) -> ByToken:
     if way.reads.maps is None:
-        return by_token(step, chunk)
-    queries, keys, values = (weight.expand(len(step.states), -1, -1) for weight in way.reads.maps)
+        queries, keys, values = (maps.to(way.project) for maps in by_token(step, chunk))
+    else:
+        queries, keys, values = (weight.expand(len(step.states), -1, -1) for weight in way.reads.maps)
     return queries, keys, values
 
 
-def _agreeing(step: Step, queries: Tensor, keys: Tensor, values: Tensor, own: Tensor, chunk: int) -> Folded | None:
-    """The maps from those of queries, keys, values and output, if they give the block's own derivative."""
-    assert step.attended is not None
-    write = _writes(step, own, chunk)
-    own.baddbmm_(_through_scores(step.attended, queries), write)
-    folded = Folded(keys, values, own, write, step.attended)
-    return folded if step.agrees(folded.push) else None
+def _through(tangents: Float[Tensor, "u k m"], maps: Float[Tensor, "u m n"]) -> Float[Tensor, "u k n"]:
+    """Each token's tangents times its map; one large product where all tokens share it."""
+    return tangents @ maps[0] if maps.stride(0) == 0 else torch.bmm(tangents, maps)
 
 
 def bytes_of(step: Step) -> int:

@@ -16,10 +16,9 @@ from torch import Tensor
 from whence.choice import numbers
 from whence.errors import BadInput
 from whence.measures.flow import shares
-from whence.measures.fold import fold
 from whence.measures.local import frobenius, local_frobenius, multiplies_out
 from whence.measures.sketch import First, shares_error, sketched
-from whence.measures.travel import Bundle, Progress, Road, portion, travel
+from whence.measures.travel import Bundle, Progress, Road, Sizes, portion, travel
 from whence.models.anatomy import Anatomy
 from whence.models.linearise import linearised
 from whence.models.tangent import Chain
@@ -102,7 +101,7 @@ def jacobian(
             return found.flow(ones, probes=1, bits=bits)
         if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
             road = Road.of(chain, found.depth, memory, progress)
-            sketch = sketched(road, found.sources, error, seed, lambda: _first(road, found))
+            sketch = sketched(road, found.sources, error, seed, lambda road: _first(road, found))
             return found.flow(sketch.norms, sketch.probes, sketch.bits, sketch.errors, sketch.misplaced)
         return found.flow(_exact(chain, found, norm, memory, progress), chain.width, bits)
 
@@ -210,9 +209,10 @@ def _exact(
     bundles = [Bundle(source, part) for source in places for part in chain.directions(source).split(size)]
     found = chain.states.new_zeros(asked.depth, asked.tokens, len(places))
 
-    def visit(layer: int, which: int, tangents: Float[Tensor, "u k m"]) -> None:
-        row = found[layer, asked.tokens - len(tangents) :, places[bundles[which].source]]
-        row += _SIZES[norm](tangents)
+    def visit(layer: int, sizes: Sizes, tangents: Float[Tensor, "u k m"]) -> None:
+        for which, own in zip(sizes, tangents.split(list(sizes.values()), dim=1), strict=True):
+            row = found[layer, asked.tokens - len(tangents) :, places[bundles[which].source]]
+            row += _SIZES[norm](own)
 
     travel(Road.of(chain, asked.depth, memory, progress), bundles, visit)
     return found.sqrt()
@@ -267,10 +267,11 @@ def _first(road: Road, asked: _Asked) -> First | None:
         return None
     if not multiplies_out(step, road.memory):
         return First(_exact(chain, replace(asked, layers=(1,)), "frobenius", road.memory, None)[0].square(), None)
-    folded = fold(step, road.ways[0], portion(chain, road.memory))
-    if folded is None:
+    folded = road.fold(0, portion(chain, road.memory))
+    if folded is None or step.attended is None:
         return None
-    return First(frobenius(folded, chain.start)[:, list(asked.sources)].square(), folded)
+    norms = frobenius(replace(folded, attended=step.attended), chain.start)  # to three digits, if the maps have 16 bits
+    return First(norms[:, list(asked.sources)].square(), folded)
 
 
 def _local_frobenius(chain: Chain, memory: int) -> Float[Tensor, "target source"]:

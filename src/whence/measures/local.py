@@ -18,6 +18,7 @@ from torch import Tensor
 
 from whence.measures.direct import direct
 from whence.measures.fold import Folded, bytes_of, fold
+from whence.measures.precision import single
 from whence.measures.reading import may_read_alike
 from whence.models.tangent import Step
 
@@ -39,7 +40,7 @@ def frobenius(folded: Folded, start: Float[Tensor, "s w m"] | None = None) -> Fl
     """The same from the block's maps. With `start`, what leads to the block's input, by what that starts from."""
     if start is not None:
         folded = replace(folded, keys=start @ folded.keys, values=start @ folded.values, own=start @ folded.own)
-    return _norms(_Heads.of(folded), folded)
+    return _norms(single(_Heads.of(folded)), folded)
 
 
 def multiplies_out(step: Step, memory: int) -> bool:
@@ -89,9 +90,10 @@ def _distinct(maps: Float[Tensor, "s m p"]) -> Float[Tensor, "x m p"]:
 
 def _norms(heads: _Heads, folded: Folded) -> Float[Tensor, "t s"]:
     write = rearrange(folded.write, "t (h e) m -> t h e m", h=len(heads.query))
-    reach = einsum(write, write, "t h e m, t f g m -> t h f e g")
+    reach = single(einsum(write, write, "t h e m, t f g m -> t h f e g"))
     squares = torch.cat([_squares(heads, reach, part) for part in _parts(heads)], dim=1)
-    squares.diagonal().copy_(torch.linalg.matrix_norm(_own(heads, folded)).square())
+    own = torch.linalg.matrix_norm(_own(heads, folded), dtype=squares.dtype)
+    squares.diagonal().copy_(own.square())
     return squares.clamp_(min=0).sqrt_()
 
 
@@ -128,4 +130,4 @@ def _own(heads: _Heads, folded: Folded) -> Float[Tensor, "t m m"]:
     scored = einsum(heads.keys, heads.query, gain, "t m h d, h t d, h t -> t m h")
     moved = rearrange(heads.value - heads.mixed, "h t e -> t 1 h e")
     given = (heads.values * rearrange(weights, "h t -> t 1 h 1")).addcmul_(scored[..., None], moved)
-    return torch.baddbmm(folded.own, rearrange(given, "t m h e -> t m (h e)"), folded.write)
+    return torch.baddbmm(folded.own, rearrange(given, "t m h e -> t m (h e)").to(folded.own), folded.write)

@@ -15,17 +15,18 @@ COARSE = torch.bfloat16
 # instructions by which a processor multiplies COARSE numbers about twice as fast as float32
 INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
 WHOLE = (Step, Parts)  # the model's own, read as they are
+KEPT = {"rounded": False}  # of a field whose rounding would not average out, such as one factor for a whole vector
 Some = TypeVar("Some")
 
 
 def single(found: Some) -> Some:
     """The same block, parts or tensor in float32 where it was in half precision; else as it is."""
-    return _each(found, lambda tensor: tensor.float() if tensor.dtype in HALF else tensor)
+    return _each(found, lambda tensor: _taken_to(torch.float32, tensor) if tensor.dtype in HALF else tensor)
 
 
 def rounded(found: Some) -> Some:
     """The same derivative in 16 bits: the range of float32, two to three digits."""
-    return _each(found, _rounded, WHOLE)
+    return _each(found, lambda tensor: _taken_to(COARSE, tensor), WHOLE)
 
 
 def rounding_pays(device: torch.device) -> bool:
@@ -34,10 +35,10 @@ def rounding_pays(device: torch.device) -> bool:
     return any(able.get(name, False) for name in INSTRUCTIONS)
 
 
-def _rounded(tensor: Tensor) -> Tensor:
+def _taken_to(dtype: torch.dtype, tensor: Tensor) -> Tensor:
     """What is one matrix for all tokens stays one."""
     shared = tensor.dim() > 0 and tensor.stride(0) == 0
-    return tensor[:1].to(COARSE).expand_as(tensor) if shared else tensor.to(COARSE)
+    return tensor[:1].to(dtype).expand_as(tensor) if shared else tensor.to(dtype)
 
 
 def _each(found: Any, change: Callable[[Tensor], Tensor], whole: tuple[type, ...] = ()) -> Any:
@@ -50,7 +51,8 @@ def _each(found: Any, change: Callable[[Tensor], Tensor], whole: tuple[type, ...
         return found
     if not dataclasses.is_dataclass(found) or isinstance(found, type):
         return found
-    before = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    fields = [field for field in dataclasses.fields(found) if not whole or field.metadata.get("rounded", True)]
+    before = {field.name: getattr(found, field.name) for field in fields}
     after = {name: _each(value, change, whole) for name, value in before.items()}
     changed = any(after[name] is not before[name] for name in before)
     return dataclasses.replace(found, **after) if changed else found

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from whence.errors import BadInput
 from whence.measures.controls import steadied
-from whence.measures.fold import FASTER, FOLDED, PLAIN, Folded, making
+from whence.measures.fold import FOLDED, PLAIN, Folded, making, pays
 from whence.measures.local import measuring
-from whence.measures.travel import Bundle, Road, travel
+from whence.measures.travel import Bundle, Road, Sizes, travel
 from whence.models.tangent import Chain
 
 PILOT, SOME = 4, 12  # probes and sources tried before the number needed is estimated
@@ -55,7 +55,9 @@ class Sketch:
     bits: int
 
 
-def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first: Callable[[], First | None]) -> Sketch:
+def sketched(
+    road: Road, sources: Sequence[int], error: float, seed: int, first: Callable[[Road], First | None]
+) -> Sketch:
     """As many probes as the error needs.
 
     A few sources are tried first. When they say that it will take many probes, `first` is asked for layer 1, whose
@@ -68,10 +70,10 @@ def sketched(road: Road, sources: Sequence[int], error: float, seed: int, first:
     trial = _tried(road, sources, error, seed, count)
     needed = _needed(count, trial.foreseen(), error, width)
     if needed > count and _steadying_pays(trial.road, needed * len(sources)):
-        trial.know(first())
+        trial.know(first(trial.road))
         needed = _needed(count, trial.foreseen(), error, width)
     if needed > count:
-        folding = trial.road.folds(needed * len(sources))
+        folding = pays(needed * len(sources), road.chain.steps[0])
         needed = min(width, math.ceil(MARGIN * needed)) if folding else needed - 1
     everywhere = range(len(sources))
     while True:
@@ -168,8 +170,7 @@ def _steadying_pays(road: Road, tangents: int) -> bool:
     """Whether the exact norms of layer 1 cost less than they save: tangents, and for the others part of layer 1."""
     step = road.chain.steps[0]
     saved = SAVED * road.depth * PLAIN + (1 - SAVED) * (PLAIN - FOLDED)
-    saved *= tangents / (FASTER if road.coarse else 1)
-    return saved > (making(step) + measuring(step)) * step.states.shape[-1]
+    return saved * tangents > (making(step) + measuring(step)) * step.states.shape[-1]
 
 
 class _Trial:
@@ -201,10 +202,11 @@ class _Trial:
         squares = torch.cat([squares, squares.new_zeros(max(0, count - len(squares)), *squares.shape[1:])])
         lacking = [(place, range(self.done[place], count)) for place in places if self.done[place] < count]
 
-        def visit(layer: int, which: int, tangents: Float[Tensor, "u k m"]) -> None:
-            place, probed = lacking[which]
-            lengths = torch.linalg.vector_norm(tangents, dim=-1, dtype=squares.dtype)
-            squares[probed, layer, len(chain.states) - len(tangents) :, place] = lengths.square().T
+        def visit(layer: int, sizes: Sizes, tangents: Float[Tensor, "u k m"]) -> None:
+            found = torch.linalg.vector_norm(tangents, dim=-1, dtype=squares.dtype).square().T
+            for which, own in zip(sizes, found.split(list(sizes.values())), strict=True):
+                place, probed = lacking[which]
+                squares[probed, layer, len(chain.states) - len(tangents) :, place] = own
 
         bundles = [
             Bundle(source := self.sources[place], _vectors(chain, source, probed, self.seed))

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 from einops import rearrange
@@ -25,7 +24,8 @@ LARGE = 256  # width from which products in 16 bits are faster by more than it t
 # what is alive inside a block: so many tensors as wide as the stream, so many as large as the attention
 WIDE, SQUARE = 24, 6
 ALIVE = 8  # of the largest tensor, in blocks that are not known to attend
-Visit = Callable[[int, int, Float[Tensor, "u k m"]], None]
+Sizes = dict[int, int]  # of bundles that go together: their number, and how many tangents they have
+Visit = Callable[[int, Sizes, Float[Tensor, "u k m"]], None]
 Progress = Callable[[int, int], None]
 
 
@@ -37,10 +37,29 @@ class Bundle:
     vectors: Float[Tensor, "k m"]
 
 
-class Way(Protocol):
-    """A block's derivative: J v for every tangent, tokens first; the first tokens may be missing, they do not move."""
+@dataclass(frozen=True, eq=False)
+class _Own:
+    """The block's own code."""
 
-    def push(self, tangents: Float[Tensor, "u k m"]) -> Float[Tensor, "u k m"]: ...
+    step: Step
+
+    def push(self, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
+        return rearrange(self.step.push(rearrange(tangents, "t k m -> k t m")), "k t m -> t k m")
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """A way that takes all tokens."""
+
+    tokens: int
+    through: Direct | _Own
+
+    def push(self, tangents: Float[Tensor, "u k m"]) -> Float[Tensor, "t k m"]:
+        missing = tangents.new_zeros(self.tokens - len(tangents), *tangents.shape[1:])
+        return self.through.push(torch.cat([missing, tangents]) if len(missing) else tangents.contiguous())
+
+
+Way = Folded | _Whole  # both take tangents tokens first, of which the first, that do not move, may be missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +112,7 @@ class Road:
     def folds(self, tangents: int) -> bool:
         """Whether it pays to multiply the blocks out for so many tangents, or those of them that there is room for."""
         step = self.chain.steps[0]
-        return step.attended is not None and pays(min(tangents, self.waiting(bytes_of(step))), step, self.coarse)
+        return step.attended is not None and pays(min(tangents, self.waiting(bytes_of(step))), step)
 
     def waiting(self, maps: int) -> int:
         """How many tangents can wait between two blocks beside so many bytes of maps."""
@@ -103,40 +122,21 @@ class Road:
 
     def way(self, layer: int, folding: bool, chunk: int) -> Way:
         """The quickest through a block."""
-        step, known = self.chain.steps[layer], self.ways[layer]
-        folded = self.first if layer == 0 else None
-        if folded is None and folding:
-            folded = fold(step, known, chunk)
-        found = folded or _Whole(len(step.states), _Own(step) if known is None else known)
-        return rounded(found) if self.coarse else found
+        kept = self.first if layer == 0 else None
+        folded = self.fold(layer, chunk) if kept is None and folding else kept
+        return folded or _Whole(len(self.chain.states), self._known(layer) or _Own(self.chain.steps[layer]))
 
+    def fold(self, layer: int, chunk: int) -> Folded | None:
+        return fold(self.chain.steps[layer], self._known(layer), chunk)
 
-@dataclass(frozen=True, eq=False)
-class _Own:
-    """The block's own code."""
-
-    step: Step
-
-    def push(self, tangents: Float[Tensor, "t k m"]) -> Float[Tensor, "t k m"]:
-        return rearrange(self.step.push(rearrange(tangents, "t k m -> k t m")), "k t m -> t k m")
-
-
-@dataclass(frozen=True, eq=False)
-class _Whole:
-    """A way that takes all tokens."""
-
-    tokens: int
-    through: Direct | _Own
-
-    def push(self, tangents: Float[Tensor, "u k m"]) -> Float[Tensor, "t k m"]:
-        missing = tangents.new_zeros(self.tokens - len(tangents), *tangents.shape[1:])
-        return self.through.push(torch.cat([missing, tangents]) if len(missing) else tangents.contiguous())
+    def _known(self, layer: int) -> Direct | None:
+        return rounded(self.ways[layer]) if self.coarse else self.ways[layer]
 
 
 def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
-    """Calls visit(layer, which bundle, its tangents with tokens first) for every bundle after each block.
+    """Calls visit(layer, sizes of some bundles, their tangents side by side, tokens first) after each block.
 
-    In a decoder the tokens may start at the bundle's source: those before it do not move. Blocks are multiplied out
+    In a decoder the tokens may start at the first source: those before it do not move. Blocks are multiplied out
     beforehand (`fold`) when the tangents that fit into the memory are many enough to pay for it.
     """
     total = sum(len(bundle.vectors) for bundle in bundles)
@@ -150,7 +150,8 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
             way = road.way(layer, folding, chunk)
             for pack in packs:
                 pack.advance(way, chunk)
-                pack.show(layer, visit, report)
+                visit(layer, pack.sizes, pack.tangents)
+                report(pack.tangents.shape[1])
 
 
 def portion(chain: Chain, memory: int, least: int = 1) -> int:
@@ -212,7 +213,7 @@ def _loads(groups: list[dict[int, Bundle]], size: int) -> Iterator[list[dict[int
 class _Pack:
     """Bundles on their way together; in a decoder from the first of their sources on."""
 
-    sizes: dict[int, int]
+    sizes: Sizes
     tangents: Float[Tensor, "u k m"]
 
     @classmethod
@@ -229,8 +230,3 @@ class _Pack:
         """Through a block, a portion of the tangents at a time."""
         parts = [way.push(part) for part in self.tangents.split(chunk, dim=1)]
         self.tangents = parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-
-    def show(self, layer: int, visit: Visit, report: _Report) -> None:
-        for which, own in zip(self.sizes, self.tangents.split(list(self.sizes.values()), dim=1), strict=True):
-            visit(layer, which, own)
-        report(self.tangents.shape[1])
