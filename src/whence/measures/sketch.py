@@ -206,7 +206,7 @@ class _Trial:
             found = torch.linalg.vector_norm(tangents, dim=-1, dtype=squares.dtype).square().T
             for which, own in zip(sizes, found.split(list(sizes.values())), strict=True):
                 place, probed = lacking[which]
-                squares[probed, layer, len(chain.states) - len(tangents) :, place] = own
+                squares[probed.start : probed.stop, layer, len(chain.states) - len(tangents) :, place] = own
 
         bundles = [
             Bundle(source := self.sources[place], _vectors(chain, source, probed, self.seed))

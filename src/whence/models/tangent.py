@@ -16,6 +16,7 @@ import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.func import jvp, vjp, vmap
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
@@ -103,8 +104,10 @@ class Step:
     def tried(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
         """A random tangent, and what the block's own code makes of it."""
         generator = torch.Generator().manual_seed(0)
-        tangents = torch.randn(1, *self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
-        return tangents, self.push(tangents)
+        tangent = torch.randn(self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
+        with forward_ad.dual_level():  # for a single one quicker than by `torch.func`
+            moved = forward_ad.unpack_dual(self.block(forward_ad.make_dual(self.states, tangent))).tangent
+        return tangent[None], moved[None]
 
     @cached_property
     def largest(self) -> int:
