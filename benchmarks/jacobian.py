@@ -36,7 +36,7 @@ turned out to be weaker than anyone had thought, and because two of the companie
 business on the way. Those who live close to the water complained that nobody had asked them about the noise, and a
 local paper printed their letters. The mayor, who had promised in her campaign that work would never stop, called it a
 present to the next generation, and asked for patience."""
-ROUNDS, COMPONENTS, ROWS = 3, 8, 2048
+ROUNDS, COMPONENTS, ROWS = 5, 8, 2048
 WHOLE, LEAST = 25 * 25 * 6 * 384**3, 4  # up to which size exact is run on all sources; else on so many at least
 GOALS = {384: 20, 768: 40}  # how many times faster than exact the sketch should be
 

@@ -1,4 +1,4 @@
-"""The norm-based measures on trained weights, where a few directions are a thousand times larger than the rest."""
+"""Measures on trained weights, where a few directions are a thousand times larger than the rest."""
 
 import dataclasses
 
@@ -6,10 +6,15 @@ import pytest
 import torch
 
 from tests.measures.reference import apart, attention_vectors, block_vectors, double, ratios
+from whence.measures import travel
 from whence.measures.feed_forward import block_norms, sketched_block_norms
+from whence.measures.jacobian import jacobian
 from whence.measures.norms import NAMES, maps_and_mixing
 from whence.models.capture import trace
+from whence.models.encode import encode
 from whence.models.trace import Batch, Block
+from whence.models.verify import verify
+from whence.text import sentence
 
 SENTENCE = "Paris is the capital of France, and it rained."
 
@@ -20,7 +25,7 @@ def blocks(model) -> tuple[tuple[Block, ...], torch.Tensor]:
     return trace(model.anatomy, batch).blocks, batch.mask
 
 
-@pytest.mark.parametrize("name", ["builtin", "smollm2"])
+@pytest.mark.parametrize("name", ["builtin", "minilm", "smollm2"])
 def test_maps_and_mixing_are_those_of_the_vectors(name, request):
     found, mask = blocks(request.getfixturevalue(name))
     for block in (found[0], found[2], found[-1]):
@@ -32,7 +37,7 @@ def test_maps_and_mixing_are_those_of_the_vectors(name, request):
                 assert apart(given["mixing"][:, place], ratios(vectors)) < 1e-5
 
 
-@pytest.mark.parametrize("name", ["builtin", "smollm2"])
+@pytest.mark.parametrize("name", ["builtin", "minilm", "smollm2"])
 def test_whole_blocks_are_complete(name, request):
     found, mask = blocks(request.getfixturevalue(name))
     for block in (found[1], found[-1]):
@@ -53,3 +58,24 @@ def test_the_sketch_is_as_good_on_trained_weights(builtin):
     exact, off = block_norms(found[2], mask)[0], ~torch.eye(mask.shape[1], dtype=torch.bool)
     errors = [(sketched_block_norms(found[2], mask, 0.1, seed)[0] / exact - 1)[off] for seed in range(20)]
     assert torch.cat(errors).square().mean().sqrt() < 0.125
+
+
+def test_an_encoder_from_elsewhere_is_read_right(minilm):
+    """all-MiniLM-L6-v2, which has no head."""
+    assert minilm.anatomy.family == "bert" and all(check.passed for check in verify(minilm.anatomy))
+
+
+@pytest.mark.parametrize("rounding", [False, True], ids=["32 bits", "16 bits"])
+@pytest.mark.parametrize(("name", "layers"), [("minilm", [1, 2, 6]), ("smollm2", [1, 5, 10])])
+def test_sketched_contributions_are_what_they_say(name, layers, rounding, request, monkeypatch):
+    """Against every direction of one source, through a decoder with massive activations too."""
+    model, places = request.getfixturevalue(name), [2]
+    given = encode(model.anatomy, model.tokenizer, sentence("The bridge is open.")).batch
+    monkeypatch.setattr(travel, "rounding_pays", lambda device: rounding)
+    ask = {"layers": layers, "sources": places}
+    exact = jacobian(model.anatomy, given, mode="exact", **ask).norms
+    flows = [jacobian(model.anatomy, given, mode="sketch", error=0.05, seed=seed, **ask) for seed in range(6)]
+    assert {flow.bits for flow in flows} == {16 if rounding else 32}
+    off = torch.stack([(flow.norms - exact).abs().sum(dim=1) / exact.sum(dim=1) for flow in flows]).mean() / 2
+    stated = sum(flow.misplaced for flow in flows) / len(flows)
+    assert 0.4 * stated < off < 1.6 * stated

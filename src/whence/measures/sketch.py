@@ -31,7 +31,7 @@ MARGIN = 1.25  # on the number they foresee, where a second round would make all
 USUAL = 10  # probes that progress counts on before it is known how many it takes
 PRIOR = 12  # probes that the pooled variance counts for
 ROUGH = 0.01  # errors from which tangents may have 16 bits
-ROUNDING, CHECKED = 0.25, 4  # how far off rounding may take a probe, as a share of the error; sources it is seen in
+ROUNDING, CHECKED = 0.25, 2  # how far off rounding may take a probe, as a share of the error; sources it is seen in
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 SAVED = 0.4  # of the probes, when layer 1 is known
 
@@ -78,9 +78,10 @@ def sketched(
     everywhere = range(len(sources))
     while True:
         trial.reach(needed, everywhere)
-        reached = misplaced(*trial.estimate(everywhere, careful=False), whole=trial.whole)
+        squares = trial.steady(everywhere)
+        reached = misplaced(*estimate(squares, width, careful=False), whole=trial.whole)
         if reached <= error or needed == width:
-            return Sketch(*trial.estimate(everywhere), reached, needed, trial.road.bits)
+            return Sketch(*estimate(squares, width), reached, needed, trial.road.bits)
         needed = max(needed + 1, _needed(needed, reached, error, width))
 
 
@@ -156,9 +157,10 @@ def _tried(road: Road, sources: Sequence[int], error: float, seed: int, count: i
     trial.reach(count, trial.some, USUAL)
     if not trial.road.coarse or trial.rounding(road) <= ROUNDING * error:
         return trial
-    trial = _Trial(road, sources, seed)
-    trial.reach(count, trial.some, USUAL)
-    return trial
+    again = _Trial(road, sources, seed)
+    again.spent = trial.spent
+    again.reach(count, again.some, USUAL)
+    return again
 
 
 def _needed(count: int, reached: float, error: float, width: int) -> int:
@@ -236,17 +238,17 @@ class _Trial:
         whole = depth * max(spent + tangents, expected * len(self.sources))
         return replace(self.road, progress=lambda done, _: progress(depth * spent + done, whole))
 
-    def estimate(self, places: Sequence[int], careful: bool = True) -> tuple[Tensor, Tensor]:
-        """Norms and standard errors of the sources at these places, layer x target x source."""
+    def steady(self, places: Sequence[int]) -> Float[Tensor, "k layer target source"]:
+        """Squared lengths of the sources at these places, steadied where layer 1 is known."""
         squares = self.squares[..., places]
-        if self.first is not None:
-            squares = steadied(squares, self.first[:, places], [self.sources[place] for place in places])
-        return estimate(squares, self.road.chain.width, careful)
+        if self.first is None:
+            return squares
+        return steadied(squares, self.first[:, places], [self.sources[place] for place in places])
 
     def foreseen(self) -> float:
         """What is misplaced when the other sources are like the few, seen at the targets that are those sources."""
         sources = [self.sources[place] for place in self.some]
-        norms, errors = self.estimate(self.some, careful=False)
+        norms, errors = estimate(self.steady(self.some), self.road.chain.width, careful=False)
         counts = norms.new_full((len(sources), len(sources)), (len(self.sources) - 1) / max(1, len(sources) - 1))
         return misplaced(norms[:, sources], errors[:, sources], counts.fill_diagonal_(1), self.whole)
 
