@@ -65,17 +65,20 @@ def test_an_encoder_from_elsewhere_is_read_right(minilm):
     assert minilm.anatomy.family == "bert" and all(check.passed for check in verify(minilm.anatomy))
 
 
-@pytest.mark.parametrize("rounding", [False, True], ids=["32 bits", "16 bits"])
-@pytest.mark.parametrize(("name", "layers"), [("minilm", [1, 2, 6]), ("smollm2", [1, 5, 10])])
-def test_sketched_contributions_are_what_they_say(name, layers, rounding, request, monkeypatch):
-    """Against every direction of one source, through a decoder with massive activations too."""
-    model, places = request.getfixturevalue(name), [2]
+@pytest.mark.parametrize("name", ["minilm", "smollm2"])
+def test_sketched_norms_are_within_their_errors(name, request, monkeypatch):
+    """In 16 bits as in 32, against every direction of one source; SmolLM2 has massive activations."""
+    model = request.getfixturevalue(name)
     given = encode(model.anatomy, model.tokenizer, sentence("The bridge is open.")).batch
-    monkeypatch.setattr(travel, "rounding_pays", lambda device: rounding)
-    ask = {"layers": layers, "sources": places}
-    exact = jacobian(model.anatomy, given, mode="exact", **ask).norms
-    flows = [jacobian(model.anatomy, given, mode="sketch", error=0.05, seed=seed, **ask) for seed in range(6)]
-    assert {flow.bits for flow in flows} == {16 if rounding else 32}
-    off = torch.stack([(flow.norms - exact).abs().sum(dim=1) / exact.sum(dim=1) for flow in flows]).mean() / 2
-    stated = sum(flow.misplaced for flow in flows) / len(flows)
-    assert 0.4 * stated < off < 1.6 * stated
+    ask = {"layers": [1, 3], "sources": [2]}
+    exact, held = jacobian(model.anatomy, given, mode="exact", **ask).norms, []
+    for seed in range(3):
+        flows = []
+        for bits in (32, 16):
+            monkeypatch.setattr(travel, "rounding_pays", lambda device, bits=bits: bits == 16)
+            flow = jacobian(model.anatomy, given, mode="sketch", error=0.1, seed=seed, **ask)
+            assert flow.bits == bits
+            held.append((flow.norms - exact).abs() <= 2.5 * flow.standard_error + 1e-3 * exact)
+            flows.append(flow.norms[exact > 0])
+        assert (flows[1] / flows[0] - 1).abs().mean() < 0.005
+    assert torch.stack(held).float().mean() > 0.9
