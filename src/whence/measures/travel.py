@@ -96,8 +96,8 @@ class Road:
         """
         states, full = self.chain.states, max(1, ROWS // len(self.chain.states))
         known = None not in self.ways and states.dtype == torch.float32 and states.shape[-1] >= LARGE
-        pays = known and rounding_pays(states.device) and portion(self.chain, self.memory) == full
-        return replace(self, coarse=pays)
+        coarse = known and rounding_pays(states.device) and portion(self.chain, self.memory) == full
+        return replace(self, coarse=coarse)
 
     @property
     def bits(self) -> int:
@@ -144,7 +144,7 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
     folding = road.folds(total)
     chunk = portion(road.chain, road.room, TANGENTS if folding else 1)
     room = road.waiting(bytes_of(road.chain.steps[0]) if folding else 0)
-    for load in _loads(list(_groups(dict(enumerate(bundles)), chunk)), max(1, room // chunk)):
+    for load in _loads(list(_groups(dict(enumerate(bundles)), chunk)), room):
         packs = [_Pack.of(road, group) for group in load]
         for layer in range(road.depth):
             way = road.way(layer, folding, chunk)
@@ -202,9 +202,10 @@ def _groups(bundles: dict[int, Bundle], room: int) -> Iterator[dict[int, Bundle]
     yield group
 
 
-def _loads(groups: list[dict[int, Bundle]], size: int) -> Iterator[list[dict[int, Bundle]]]:
-    """What goes through the blocks together, all loads about as large."""
-    count = math.ceil(len(groups) / size)
+def _loads(groups: list[dict[int, Bundle]], room: int) -> Iterator[list[dict[int, Bundle]]]:
+    """What goes through the blocks together, all loads about as large, none larger than the room unless it is one."""
+    largest = max(sum(len(bundle.vectors) for bundle in group.values()) for group in groups)
+    count = math.ceil(len(groups) / max(1, room // largest))
     ends = [len(groups) * part // count for part in range(count + 1)]
     return (groups[begin:end] for begin, end in pairwise(ends))
 
