@@ -34,7 +34,7 @@ def test_maps_are_the_dataset_of_one_sentence(model, run):
         found = run.maps[number]
         for name in ("attention", "attn_n"):
             assert found[name].dims == wanted[name].dims
-            np.testing.assert_allclose(found[name], wanted[name], atol=1e-5)
+            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-5)
         for name in ("target_token", "source_word", "target_is_special", "layer", "head"):
             xarray.testing.assert_equal(found[name].variable, wanted[name].variable)
         assert {"target_upos", "source_deprel", "target_entity"} <= set(found.coords) == set(wanted.coords)

@@ -23,8 +23,8 @@ def test_weights_are_those_the_model_hands_out(name):
         asked = {"attention_mask": given.mask.long(), "output_attentions": True, "return_dict": True}
         theirs = anatomy.stack(input_ids=given.ids, **asked).attentions
     for block, weights in zip(seen.blocks, theirs, strict=True):
-        assert torch.allclose(block.attention[0], weights[0], atol=1e-6)
-        assert torch.allclose(block.attention[1, :, :6, :6], weights[1, :, :6, :6], atol=1e-6)
+        assert torch.allclose(block.attention[0], weights[0], atol=1e-5)
+        assert torch.allclose(block.attention[1, :, :6, :6], weights[1, :, :6, :6], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
