@@ -166,6 +166,14 @@ def test_memory_follows_the_budget(builtin):
         assert peak < 1.3 * budget
 
 
+def test_memory_of_the_sketch_follows_the_budget(builtin):
+    text = "The new bridge over the river will be open to visitors in May."
+    given = encode(builtin.anatomy, builtin.tokenizer, sentence(text)).batch
+    jacobian(builtin.anatomy, given, mode="sketch", layers=[1], error=0.3)
+    for budget in (30 * 10**6, 120 * 10**6):
+        assert _peak(lambda budget=budget: jacobian(builtin.anatomy, given, memory=budget)) < 1.3 * budget
+
+
 def _peak(function):
     """How far the process grows while the function runs."""
     gc.collect()

@@ -199,13 +199,17 @@ def test_sixteen_bits_are_as_good(builtin, encoded, true, coarse, monkeypatch):
     assert off[0] == pytest.approx(off[1], rel=0.02)
 
 
-def test_sixteen_bits_give_the_same_numbers_whatever_the_memory(builtin, encoded, coarse):
-    flows = [jacobian(builtin.anatomy, encoded, mode="sketch", memory=memory) for memory in (2**28, 2**29, 2**31)]
-    assert {flow.bits for flow in flows} == {16}
-    assert all(torch.equal(flow.norms, flows[0].norms) for flow in flows[1:])
-    small = jacobian(builtin.anatomy, encoded, mode="sketch", memory=4 * 10**7)  # less than 2048 rows at a time
-    assert small.bits == 32
-    torch.testing.assert_close(small.norms, flows[0].norms, rtol=0.02, atol=0)
+def test_sixteen_bits_give_the_same_numbers_whatever_the_portions(builtin, encoded, coarse):
+    """As long as there is room for the maps of layer 1, and as long as there is not; between the two by rounding."""
+    small, large = (
+        [jacobian(builtin.anatomy, encoded, mode="sketch", memory=memory).norms for memory in memories]
+        for memories in ((2 * 10**7, 10**8), (2**28, 2**31))
+    )
+    assert not torch.equal(small[0], large[0])
+    for found in (small, large):
+        torch.testing.assert_close(found[1], found[0], rtol=2e-3, atol=0)
+        assert (found[1] / found[0] - 1).abs().mean() < 2e-5
+    assert (small[0] / large[0] - 1).abs().mean() < 1e-3
 
 
 def test_sixteen_bits_are_not_taken_where_they_would_tell(builtin, encoded, coarse, monkeypatch):

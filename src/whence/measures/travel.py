@@ -90,14 +90,10 @@ class Road:
         return kept if kept.room >= _inside(self.chain) else self
 
     def coarser(self) -> "Road":
-        """In 16 bits where that is faster and the blocks are known; the same where the memory is small.
-
-        Rounded numbers depend on how many go through a product at a time: full portions make them the same always.
-        """
-        states, full = self.chain.states, max(1, ROWS // len(self.chain.states))
+        """In 16 bits, where that is faster and the blocks are known."""
+        states = self.chain.states
         known = None not in self.ways and states.dtype == torch.float32 and states.shape[-1] >= LARGE
-        coarse = known and rounding_pays(states.device) and portion(self.chain, self.memory) == full
-        return replace(self, coarse=coarse)
+        return replace(self, coarse=known and rounding_pays(states.device))
 
     @property
     def bits(self) -> int:
