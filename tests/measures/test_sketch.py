@@ -230,3 +230,11 @@ def test_sixteen_bits_are_for_wide_known_single_precision_blocks(name, coarse, m
     model = build("bert").double() if name == "double" else build(name)
     flow = jacobian(locate(model), batch([TOKENS]), mode="sketch", error=0.5)
     assert flow.bits == (64 if name == "double" else 32)
+
+
+def test_sixteen_bits_from_the_sum_of_the_embeddings(builtin, encoded, coarse):
+    exact = jacobian(builtin.anatomy, encoded, mode="exact", start="sum", layers=[1, 2], sources=[1, 4]).norms
+    flow = jacobian(builtin.anatomy, encoded, mode="sketch", start="sum")
+    assert flow.bits == 16 and not flow.standard_error[0].any()
+    torch.testing.assert_close(flow.norms[0][:, [1, 4]], exact[0], rtol=3e-3, atol=0)
+    assert (flow.norms[1][:, [1, 4]] / exact[1] - 1).abs().mean() < 0.1

@@ -33,9 +33,9 @@ UNKNOWN, NORMED, ALIKE = 14, 9, 6
 class Folded:
     """The maps of one block, one matrix per token, input x output."""
 
-    keys: Float[Tensor, "t m p"]
-    values: Float[Tensor, "t m q"]
-    own: Float[Tensor, "t m m"]
+    keys: Float[Tensor, "t w p"]
+    values: Float[Tensor, "t w q"]
+    own: Float[Tensor, "t w m"]
     write: Float[Tensor, "t n m"]
     attended: Attended
 

@@ -39,6 +39,7 @@ def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"]
 def frobenius(folded: Folded, start: Float[Tensor, "s w m"] | None = None) -> Float[Tensor, "t s"]:
     """The same from the block's maps. With `start`, what leads to the block's input, by what that starts from."""
     if start is not None:
+        folded = single(folded)
         folded = replace(folded, keys=start @ folded.keys, values=start @ folded.values, own=start @ folded.own)
     return _norms(single(_Heads.of(folded)), folded)
 
@@ -124,7 +125,7 @@ def _squares(heads: _Heads, reach: Float[Tensor, "t h f e g"], sources: slice) -
     )
 
 
-def _own(heads: _Heads, folded: Folded) -> Float[Tensor, "t m m"]:
+def _own(heads: _Heads, folded: Folded) -> Float[Tensor, "t w m"]:
     """J_ii = O_i + G_ii W_i."""
     weights, gain = (part.diagonal(dim1=1, dim2=2) for part in (heads.weights, heads.gain))
     scored = einsum(heads.keys, heads.query, gain, "t m h d, h t d, h t -> t m h")

@@ -20,7 +20,7 @@ from whence.models.tangent import Chain, Step
 # rows of the matrix products: enough of them to run at full speed, few enough for the cache; with a matrix for every
 # token at least so many tangents
 ROWS, TANGENTS = 2048, 32
-LARGE = 256  # width from which products in 16 bits are faster by more than it takes to round
+LARGE = 256  # width from which tangents may have 16 bits: products of narrow models gain little
 # what is alive inside a block: so many tensors as wide as the stream, so many as large as the attention
 WIDE, SQUARE = 24, 6
 ALIVE = 8  # of the largest tensor, in blocks that are not known to attend
