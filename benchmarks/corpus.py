@@ -14,13 +14,13 @@ import psutil
 import torch
 from transformers import BertConfig, BertModel
 
+from whence.corpus.annotate import coded
+from whence.corpus.compute import joined, padding
+from whence.corpus.parts import batches
+from whence.corpus.run import run
 from whence.models import capture
 from whence.models.encode import encode
 from whence.models.load import Model, load
-from whence.run import run
-from whence.run.annotate import coded
-from whence.run.compute import joined, padding
-from whence.run.parts import batches
 
 WORDS = (
     "the",
@@ -71,7 +71,7 @@ def throughput(name: str, model: Model, corpus: list[str]) -> None:
 
 
 def _batches(model: Model, corpus: list[str]) -> list:
-    from whence.text import Sentence
+    from whence.text.sentence import Sentence
 
     found = [encode(model.anatomy, model.tokenizer, Sentence(text)) for text in corpus]
     every = []

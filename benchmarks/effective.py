@@ -12,10 +12,10 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, PreTrainedModel
 
 from benchmarks.forward import REPEATS, ratios
-from whence.measures.attention import effective
+from whence.measures.attention.effective import effective
+from whence.models.block import Batch, Block
 from whence.models.capture import run, trace, walk
 from whence.models.locate import locate
-from whence.models.trace import Batch, Block
 
 BATCH, TOKENS = 8, 128
 # heads the naive computation is timed on; the rest would take as long each

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from transformers import BertConfig, BertModel
 
+from whence.models.block import Batch
 from whence.models.capture import run, walk
 from whence.models.locate import locate
-from whence.models.trace import Batch
 
 REPEATS = 5
 

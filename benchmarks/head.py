@@ -12,12 +12,12 @@ from transformers import BertConfig, BertForMaskedLM
 
 import whence
 from benchmarks.norms import medians, row
-from whence.cloze import cloze
-from whence.cloze.questions import Question, padded, question
-from whence.measures.head import scores, stages_of, states_at
-from whence.measures.ranks import ranks, spearman
+from whence.corpus.cloze import cloze
+from whence.corpus.questions import Question, padded, question
+from whence.measures.lm_head.ranks import ranks, spearman
+from whence.measures.lm_head.stages import scores, stages_of, states_at
 from whence.models.load import Model
-from whence.text import Sentence
+from whence.text.sentence import Sentence
 
 CLOZES = 64
 LENGTHS = (5, 20)  # words

@@ -19,16 +19,16 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, PretrainedConfig, PreTrainedModel
 
 import whence
-from whence.measures.direct import direct
-from whence.measures.fold import fold
-from whence.measures.jacobian import Flow, jacobian, jacobian_local
+from whence.linear.direct import direct
+from whence.linear.fold import fold
+from whence.measures.flow.contribution import Flow, jacobian, jacobian_local
 from whence.models.anatomy import Anatomy
+from whence.models.block import Batch
 from whence.models.encode import encode
 from whence.models.linearise import linearised
 from whence.models.locate import locate
 from whence.models.tangent import Step
-from whence.models.trace import Batch
-from whence.text import sentence
+from whence.text.sentence import sentence
 
 TEXT = "The committee said on Monday that the new bridge over the river will be open to all of its visitors in May."
 PARAGRAPH = f"""{TEXT} It took six years and twice the money that had been set aside for it, because the old foundations

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, PreTrainedModel
 
-from whence.measures import feed_forward, norms
-from whence.measures.vectors import anatomy_of
+from whence.measures.norms import block as feed_forward
+from whence.measures.norms import maps as norms
+from whence.measures.norms.vectors import anatomy_of
 from whence.models.anatomy import Anatomy
+from whence.models.block import Batch, Block
 from whence.models.capture import trace, walk
 from whence.models.locate import locate
-from whence.models.trace import Batch, Block
 
 REPEATS = 7
 

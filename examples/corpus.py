@@ -5,7 +5,7 @@ from pathlib import Path
 
 import whence
 from whence.stats import contrasts, means
-from whence.text import Sentence
+from whence.text.sentence import Sentence
 
 # two short stories stand for a corpus; whence.read("file.conllu") gives one with annotations
 STORIES = [

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel, XLNetLMHeadModel
 
-from whence.models.trace import Batch
+from whence.models.block import Batch
 
 SMALL = {
     "vocab_size": 97,

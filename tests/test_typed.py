@@ -9,8 +9,8 @@ from torch import Tensor
 
 import whence
 from tests.typed import has_shape, jaxtyped
-from whence.models.trace import Batch
-from whence.text import Sentence, Word
+from whence.models.block import Batch
+from whence.text.sentence import Sentence, Word
 
 checked = jaxtyped(typechecker=beartype)
 

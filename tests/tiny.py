@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 import whence
 from tests.families import build
 from whence.models.load import Model
-from whence.text import Mention, Sentence, Word
+from whence.text.sentence import Mention, Sentence, Word
 
 WORDS = ["ada", "bo", "cy", "dee", "ed", "fay", "gus", "hal", "ivy", "jo", "kim", "lou"]
 SPECIAL = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, ".": 5, ",": 6}

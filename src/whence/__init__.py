@@ -14,45 +14,45 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence import errors as errors
     from whence import plot as plot
     from whence import stats as stats
-    from whence.alternative import alternative as alternative
-    from whence.cite import cite as cite
-    from whence.cloze import cloze as cloze
-    from whence.head import head as head
+    from whence.citations import cite as cite
+    from whence.corpus.cloze import cloze as cloze
+    from whence.corpus.open_run import open as open
+    from whence.corpus.perturb import perturb as perturb
+    from whence.corpus.run import run as run
     from whence.identity import identify as identify
-    from whence.measure import measure as measure
     from whence.models.load import load as load
-    from whence.perturb import perturb as perturb
-    from whence.progress import progress as progress
-    from whence.readers import read as read
+    from whence.progress_bar import progress as progress
     from whence.report import report as report
-    from whence.results import open as open
-    from whence.run import run as run
+    from whence.sentence.alternative import alternative as alternative
+    from whence.sentence.lm_head import head as head
+    from whence.sentence.measure import measure as measure
+    from whence.sentence.tables import measures as measures
+    from whence.sentence.tables import verify as verify
     from whence.studies import study as study
-    from whence.tables import measures as measures
-    from whence.tables import verify as verify
+    from whence.text.readers import read as read
     from whence.web.widget import flow as flow
 
     __version__: str
 
 # the public verbs; each is imported when first used, so that `import whence` costs nothing
 _VERBS = {
-    "alternative": "whence.alternative",
-    "cite": "whence.cite",
-    "cloze": "whence.cloze",
-    "head": "whence.head",
+    "alternative": "whence.sentence.alternative",
+    "cite": "whence.citations",
+    "cloze": "whence.corpus.cloze",
+    "head": "whence.sentence.lm_head",
     "identify": "whence.identity",
     "flow": "whence.web.widget",
     "load": "whence.models.load",
-    "measure": "whence.measure",
-    "measures": "whence.tables",
-    "open": "whence.results",
-    "perturb": "whence.perturb",
-    "progress": "whence.progress",
-    "read": "whence.readers",
+    "measure": "whence.sentence.measure",
+    "measures": "whence.sentence.tables",
+    "open": "whence.corpus.open_run",
+    "perturb": "whence.corpus.perturb",
+    "progress": "whence.progress_bar",
+    "read": "whence.text.readers",
     "report": "whence.report",
-    "run": "whence.run",
+    "run": "whence.corpus.run",
     "study": "whence.studies",
-    "verify": "whence.tables",
+    "verify": "whence.sentence.tables",
 }
 
 _MODULES = ("errors", "plot", "stats")

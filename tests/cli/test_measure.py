@@ -148,7 +148,7 @@ def test_another_limit_is_called_that(corpus, tmp_path, capsys, before, now, say
 
 
 def test_a_stopped_run_goes_on_to_a_later_limit(corpus, tmp_path, monkeypatch):
-    from whence.run.work import Worker
+    from whence.corpus.worker import Worker
 
     asked = ["measure", corpus, "--part-size", "1", "--out"]
     whole, done = Worker.measure, []
@@ -169,7 +169,7 @@ def test_a_stopped_run_goes_on_to_a_later_limit(corpus, tmp_path, monkeypatch):
 
 
 def test_control_c_says_how_to_go_on(corpus, tmp_path, capsys, monkeypatch):
-    from whence.run.work import Worker
+    from whence.corpus.worker import Worker
 
     def interrupted(self, prepared):
         raise KeyboardInterrupt

@@ -8,7 +8,7 @@ import whence
 from whence.errors import BadInput
 from whence.identity import experiment
 from whence.identity.states import states_of
-from whence.text import Sentence, Word
+from whence.text.sentence import Sentence, Word
 
 TEXTS = [
     f"The {animal} saw the {thing} near the {place}."

@@ -15,7 +15,7 @@ from whence.identity import stream as module
 from whence.identity.states import default_folder, states_of
 from whence.models.capture import trace
 from whence.models.encode import encode
-from whence.text import sentence
+from whence.text.sentence import sentence
 
 TEXTS = ["The cat sat.", ("A pair of texts", "is one sentence."), "Paris is the capital of France, they say.", "Yes."]
 

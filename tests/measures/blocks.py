@@ -4,8 +4,8 @@ import torch
 from hypothesis import strategies as st
 from torch.nn.functional import gelu, silu
 
-from whence.models.parts import Affine, FeedForward, Norm, Norms, Parts, Projection
-from whence.models.trace import Block
+from whence.models.block import Block
+from whence.models.weights import Affine, FeedForward, Norm, Norms, Parts, Projection
 
 
 @st.composite

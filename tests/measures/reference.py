@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.func import jacrev
 
 from tests.families import batch, build
+from whence.models.block import Batch, Block
 from whence.models.capture import trace
 from whence.models.locate import locate
-from whence.models.parts import Norm
-from whence.models.trace import Batch, Block
+from whence.models.weights import Norm
 
 
 def captured(name: str, dtype: torch.dtype, lengths=(5, 3), side: str = "right") -> tuple[list[Block], Batch]:

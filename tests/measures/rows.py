@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from whence.models.trace import Batch, Block
+from whence.models.block import Batch, Block
 
 MASKS = ("all", "causal", "window", "band", "prefix", "scattered")
 

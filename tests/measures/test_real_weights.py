@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from tests.measures.reference import apart, attention_vectors, block_vectors, double, ratios
-from whence.measures import travel
-from whence.measures.feed_forward import block_norms, sketched_block_norms
-from whence.measures.jacobian import jacobian
-from whence.measures.norms import NAMES, maps_and_mixing
+from whence.linear import travel
+from whence.measures.flow.contribution import jacobian
+from whence.measures.norms.block import block_norms, sketched_block_norms
+from whence.measures.norms.maps import NAMES, maps_and_mixing
+from whence.models.block import Batch, Block
 from whence.models.capture import trace
 from whence.models.encode import encode
-from whence.models.trace import Batch, Block
 from whence.models.verify import verify
-from whence.text import sentence
+from whence.text.sentence import sentence
 
 SENTENCE = "Paris is the capital of France, and it rained."
 

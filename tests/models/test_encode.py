@@ -2,10 +2,10 @@
 
 import pytest
 
-from whence.align import words
 from whence.errors import BadInput
 from whence.models.encode import encode, limit
-from whence.text import Sentence, Word, sentence
+from whence.text.align import words
+from whence.text.sentence import Sentence, Word, sentence
 
 TEXTS = ["Unbelievable, isn't it?", "Zoë ate naïve café crêpes.", "3.14 is π", "  spaces   everywhere  "]
 

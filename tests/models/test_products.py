@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tests.families import OUTSIDE, SWITCHED, batch, build
-from whence.measures.jacobian import jacobian
+from whence.measures.flow.contribution import jacobian
 from whence.models.anatomy import PRODUCTS
 from whence.models.capture import trace, walk
 from whence.models.locate import locate

@@ -6,9 +6,9 @@ from transformers import AutoConfig, MT5EncoderModel, T5EncoderModel
 
 from tests.families import batch, scatter
 from tests.measures.reference import derivatives
-from whence.measures.jacobian import jacobian
-from whence.measures.perturbation import value_zeroing
-from whence.measures.rollout import shares
+from whence.measures.flow.contribution import jacobian
+from whence.measures.norms.rollout import shares
+from whence.measures.norms.value_zeroing import value_zeroing
 from whence.models.capture import trace, walk
 from whence.models.linearise import linearised
 from whence.models.locate import locate

@@ -9,7 +9,7 @@ from tests import tiny
 from tests.families import UNATTENDED, batch, build
 from tests.measures.reference import derivatives
 from whence.errors import BadInput, Unsupported
-from whence.measures.jacobian import jacobian, jacobian_local
+from whence.measures.flow.contribution import jacobian, jacobian_local
 from whence.models.capture import trace
 from whence.models.linearise import linearised
 from whence.models.locate import locate

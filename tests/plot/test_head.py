@@ -11,7 +11,7 @@ from whence.plot import head as charts
 from whence.plot.predictions import predictions
 from whence.plot.terminal import picture
 from whence.report import payload
-from whence.text import Sentence
+from whence.text.sentence import Sentence
 
 TEXT = "The keys to the [MASK] were on the [MASK]."
 CLOZES = [("The sky is [MASK].", "blue"), ("A dog is an [MASK].", "animal"), ("He drank [MASK].", "beer")]
@@ -102,7 +102,7 @@ def test_the_finding_says_since_when():
 
 @pytest.fixture(scope="module")
 def explained(builtin):
-    from whence.head import predictions as beside
+    from whence.sentence.lm_head import predictions as beside
 
     return whence.measure(builtin, TEXT, ["mixing"]).assign(beside(builtin, TEXT))
 

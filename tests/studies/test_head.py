@@ -16,7 +16,7 @@ from whence.plot.drawing import draw
 from whence.studies import find
 from whence.studies.context import Context
 from whence.studies.frame import Beside, Claim, Left, Shown
-from whence.text import MASK
+from whence.text.sentence import MASK
 
 SORTED = ("last_by_stage", "stage_by_last", "first_by_stage", "stage_by_first")
 NAMES = ("spearman", "spearman_published", "spearman_corpus", *(f"sorted_{name}" for name in SORTED))
@@ -112,7 +112,7 @@ def test_the_page_needs_nothing_else(out):
 
 
 def test_it_goes_on_where_it_was(out, builtin, corpora, monkeypatch):
-    for name in ("whence.cloze", "whence.perturb"):  # the verbs hide the modules
+    for name in ("whence.corpus.cloze", "whence.corpus.perturb"):  # the verbs hide the modules
         monkeypatch.setattr(importlib.import_module(name), "answered", lambda *_: pytest.fail("asked again"))
     context = Context(builtin, tuple(corpora), out, quick=True)
     again = [item for section in find("head").sections[4:6] for item in section.make(context)]

@@ -21,7 +21,7 @@ from whence.studies.frame import Answered, Claim, Left, Section, Shown
 from whence.studies.identified import identified
 from whence.studies.prepare import Chosen, at_most, masked, of_length
 from whence.studies.write import write
-from whence.text import MASK, Mention, Sentence, Word
+from whence.text.sentence import MASK, Mention, Sentence, Word
 
 # study -> its corpora, below the shared data
 DATA = {
@@ -74,7 +74,7 @@ def test_a_study_goes_on_where_it_was(builtin, data, tmp_path, monkeypatch):
     corpus = whence.read(f"sst2:{data}/sst2/dev.tsv", limit=6)
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
     before = (tmp_path / "tables" / "mixing_means.csv").read_text()
-    monkeypatch.setattr(sys.modules["whence.run.work"], "measured", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(sys.modules["whence.corpus.worker"], "measured", lambda *_: pytest.fail("measured again"))
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
     assert (tmp_path / "tables" / "mixing_means.csv").read_text() == before
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from whence.cli.shared import Source, check_file, text_of
-from whence.progress import progress
+from whence.progress_bar import progress
 
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
@@ -40,12 +40,12 @@ def explain(
     """
     from rich.console import Console
 
-    from whence.head import predictions
-    from whence.measure import measure
     from whence.measures.registry import given_by
     from whence.plot.terminal import picture
     from whence.report import report
-    from whence.text import sentence
+    from whence.sentence.lm_head import predictions
+    from whence.sentence.measure import measure
+    from whence.text.sentence import sentence
 
     given = sentence(text_of(text) if pair is None else (text_of(text), pair))
     check_file(out, (".html", ".htm"))

@@ -8,12 +8,12 @@ from cyclopts import Parameter
 
 from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table, text_of
 from whence.errors import BadInput
-from whence.progress import progress
+from whence.progress_bar import progress
 
 if TYPE_CHECKING:
     import xarray
 
-    from whence.readers import Corpus
+    from whence.text.readers import Corpus
 
 Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())]
 SHOWN = (1, 2, 5, 10, 20, 50, 100)
@@ -113,8 +113,8 @@ def _kind(asked: str | None, of: str) -> str:
 
 def _corpus(given: str | None, limit: int | None, options: dict[str, Any]) -> "Corpus | None":
     """The corpus a file or a prefix names; None for a text."""
-    from whence.readers import read
-    from whence.readers.formats import FORMATS
+    from whence.text.readers import read
+    from whence.text.readers.formats import FORMATS
 
     if given is None or "\n" in given:
         return None
@@ -131,7 +131,7 @@ def _clozes(path: str, limit: int | None, options: dict[str, Any]) -> "Corpus":
     """A .jsonl by what its first record has: LAMA's members, or a masked text and an answer."""
     import json
 
-    from whence.readers import read
+    from whence.text.readers import read
 
     with open(path, encoding="utf-8-sig") as file:
         try:
@@ -156,9 +156,9 @@ def _text(
 ) -> "xarray.Dataset":
     from rich.console import Console
 
-    from whence.head import head as heads
     from whence.plot.predictions import predictions
     from whence.plot.terminal import stages
+    from whence.sentence.lm_head import head as heads
 
     found = heads(source.load(), given, position, layer, top, truncate=truncate)
     console = Console(highlight=False)
@@ -208,8 +208,8 @@ def _print_lens(found: "xarray.Dataset") -> None:
 
 
 def _over(corpus: "Corpus", recipe: list[str] | None, out: Path | None, source: Source) -> "xarray.Dataset":
-    from whence.cloze import cloze
-    from whence.perturb import perturb, recipes_of
+    from whence.corpus.cloze import cloze
+    from whence.corpus.perturb import perturb, recipes_of
 
     if recipe is not None:
         recipes_of(recipe)
@@ -229,7 +229,7 @@ def _over(corpus: "Corpus", recipe: list[str] | None, out: Path | None, source: 
 def _print_counts(found: "xarray.Dataset") -> None:
     import json
 
-    from whence.cloze.questions import FIRST, SCORED
+    from whence.corpus.questions import FIRST, SCORED
 
     print(f"{found.attrs['scored']:,} of {found.attrs['sentences']:,} answers looked for")
     for outcome, count in json.loads(found.attrs["outcomes"]).items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table
-from whence.progress import progress
+from whence.progress_bar import progress
 
 if TYPE_CHECKING:
     import xarray
@@ -86,8 +86,8 @@ def identify(
     cache
         Where states are kept; the user's cache folder when not given.
     """
-    from whence import readers
     from whence.identity import identify as identified
+    from whence.text import readers
 
     for path, endings in ((out, OUT), (tokens, (".csv",)), (save, (".safetensors",))):
         if path is not None:

@@ -12,7 +12,7 @@ from whence.cli.shared import Reading, Several, Source, going_on, reading, setti
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
-    from whence.readers import Corpus
+    from whence.text.readers import Corpus
 
 SMALL = 16_000_000  # bytes of a file that is counted before it is measured
 
@@ -80,8 +80,8 @@ def measure(
     batch_tokens
         Tokens that are measured together.
     """
-    from whence import readers
-    from whence.run import run
+    from whence.corpus.run import run
+    from whence.text import readers
 
     chosen = settings(options)
     sentences = readers.read(corpus, skip_bad=skip_bad, limit=limit, **reading(read))
@@ -122,7 +122,7 @@ def _count(corpus: "Corpus") -> int | None:
 
 
 def _summary(out: str, sentences: "Corpus") -> None:
-    from whence.results import open as opened
+    from whence.corpus.open_run import open as opened
 
     corpus = opened(out).manifest["corpus"]
     if not corpus["sentences"]:

@@ -5,7 +5,7 @@ from whence.cli import shared
 
 def measures() -> None:
     """List what can be measured, with axes, units and papers."""
-    from whence.tables import measures
+    from whence.sentence.tables import measures
 
     table = measures()
     columns = ["measure", "variable", "dims", "unit", "needs", "papers"]

@@ -16,7 +16,7 @@ def report(run: str, *, out: Annotated[Path | None, Parameter(name=["--out", "-o
     out
         The folder of the report; `report` inside the run unless given.
     """
-    from whence.results import open as opened
+    from whence.corpus.open_run import open as opened
     from whence.studies.overview import overview
 
     page = overview(opened(run), Path(run, "report") if out is None else out)

@@ -113,7 +113,7 @@ def _number(value: str) -> int | float | str:
 
 
 def text_of(given: str | None) -> str:
-    from whence.text import decode
+    from whence.text.sentence import decode
 
     if given not in (None, STANDARD_INPUT):
         return given

@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from whence.cli.shared import Reading, Source, going_on, reading
-from whence.progress import progress
+from whence.progress_bar import progress
 
 
 def study(
@@ -44,10 +44,10 @@ def study(
     """
     from dataclasses import replace
 
-    from whence import readers
     from whence.errors import BadInput
     from whence.studies import find
     from whence.studies import study as studied
+    from whence.text import readers
 
     if not data:
         raise BadInput(f"The study {name!r} needs data: {find(name).data}.")

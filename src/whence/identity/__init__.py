@@ -23,8 +23,8 @@ from whence.identity.states import Progress, States, states_of
 from whence.identity.table import labelled, outcomes
 from whence.identity.tokens import columns
 from whence.measures.registry import SCHEMA
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.models.provenance import provenance
 
 __all__ = ["identify"]
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from whence.choice import numbers
+from whence._arguments import numbers
 from whence.errors import BadInput
 from whence.identity.probes import LOSSES, PROBES
 from whence.identity.saved import ENDING, Saved
 from whence.identity.states import States
 from whence.models.load import Model
-from whence.text import sentences
+from whence.text.sentence import sentences
 
 CHOICES = {
     "loss": tuple(LOSSES),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from whence.models.load import Model
-from whence.text import sentence
+from whence.text.sentence import sentence
 
 FORMAT = 1  # of the files on disk; a new one makes the old ones unknown
 LENGTH = 20

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from whence.errors import BadInput, Unsupported
+from whence.models.block import Batch
 from whence.models.capture import walk
 from whence.models.embeddings import layer_zero
 from whence.models.encode import Encoded, encode
 from whence.models.load import Model
 from whence.models.memory import attention_bytes, claim
-from whence.models.trace import Batch
-from whence.text import sentence
+from whence.text.sentence import sentence
 
 PART = 64  # sentences between two notes of how far we are, or fewer
 PART_BYTES = 2**28  # when their states, all layers, take more than this

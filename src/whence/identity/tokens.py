@@ -7,7 +7,7 @@ import numpy as np
 from whence.identity.states import States
 from whence.models.encode import encode, pieces
 from whence.models.load import Model
-from whence.text import sentence
+from whence.text.sentence import sentence
 
 
 def columns(model: Model, corpus: Iterable[object], states: States, truncate: bool) -> dict[str, np.ndarray]:

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from whence.measures import attention as weights
-from whence.measures import norms as lengths
-from whence.measures.constrained import minimum_norm
-from whence.measures.expansion import expansion as expansion_rate
-from whence.measures.feed_forward import block_norms, sketched_block_norms
-from whence.measures.perturbation import zeroed
+from whence.measures.attention import effective as weights
+from whence.measures.attention.minimum import minimum_norm
+from whence.measures.attention.simplex import minimum_norm_simplex
+from whence.measures.norms import maps as lengths
+from whence.measures.norms.block import block_norms, sketched_block_norms
+from whence.measures.norms.expansion import expansion as expansion_rate
+from whence.measures.norms.rollout import alti as alti_shares
+from whence.measures.norms.rollout import rollout
+from whence.measures.norms.value_zeroing import zeroed
 from whence.measures.registry import METHODS, Settings
-from whence.measures.rollout import alti as alti_shares
-from whence.measures.rollout import rollout
-from whence.measures.simplex import minimum_norm_simplex
-from whence.models.trace import Block
+from whence.models.block import Block
 
 Found = dict[str, Tensor]
 

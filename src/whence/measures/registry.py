@@ -10,7 +10,7 @@ from torch import Tensor
 
 from whence.errors import BadInput, Unsupported
 from whence.models.anatomy import Anatomy
-from whence.models.trace import Batch
+from whence.models.block import Batch
 
 SCHEMA = 1
 
@@ -217,7 +217,7 @@ MEASURES: dict[str, Measure] = {
             "contribution_bits": Variable((), "bits", "of a number in the computation", DERIVATIVES),
         },
         papers=("brunner2020",),
-        source="flows:flow",
+        source="flow.variables:flow",
         over="model",
         options=_START | _CHOSEN | _SKETCH,
     ),
@@ -231,7 +231,7 @@ MEASURES: dict[str, Measure] = {
             "jacobian_bits": Variable((), "bits", "of a number in the computation", DERIVATIVES),
         },
         papers=("brunner2020",),
-        source="flows:flow",
+        source="flow.variables:flow",
         over="model",
         options=_START | _CHOSEN | _SKETCH,
     ),
@@ -248,7 +248,7 @@ MEASURES: dict[str, Measure] = {
             ),
         },
         papers=("brunner2020",),
-        source="flows:flow",
+        source="flow.variables:flow",
         over="model",
         options=_START | _CHOSEN | _SKETCH,
     ),
@@ -256,7 +256,7 @@ MEASURES: dict[str, Measure] = {
         about="How strongly each token after a block reacts to each token before it, exact.",
         variables={"jacobian_local": Variable(MAP, "norm", "norm of the derivative in one block", DERIVATIVES)},
         papers=("brunner2020",),
-        source="flows:local",
+        source="flow.variables:local",
         over="model",
         options=_CHOSEN | {"memory": 2**31},
     ),
@@ -264,7 +264,7 @@ MEASURES: dict[str, Measure] = {
         about="G*: gradient of the sum of a hidden token's components by each input token.",
         variables={"gradient": Variable(MAP, "norm", "length of the gradient by the input token", DERIVATIVES)},
         papers=("westera2019",),
-        source="flows:gradients",
+        source="flow.variables:gradients",
         over="model",
         options=_START,
     ),
@@ -272,7 +272,7 @@ MEASURES: dict[str, Measure] = {
         about="G: the same in one block.",
         variables={"gradient_local": Variable(MAP, "norm", "length of the gradient in one block", DERIVATIVES)},
         papers=("westera2019",),
-        source="flows:gradients_local",
+        source="flow.variables:gradients_local",
         over="model",
     ),
     "rollout": Measure(

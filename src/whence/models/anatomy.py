@@ -19,7 +19,7 @@ from transformers.models.auto.modeling_auto import (
 
 from whence.models import xlnet
 from whence.models.families import Around, Family, HeadPaths, Mlp, Whole
-from whence.models.parts import (
+from whence.models.weights import (
     Activation,
     Affine,
     FeedForward,

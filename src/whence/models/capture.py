@@ -24,10 +24,10 @@ from transformers.masking_utils import eager_mask
 from whence.errors import BadInput, Unsupported
 from whence.models import xlnet
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
+from whence.models.block import Batch, Block, Kept, Trace
 from whence.models.hooks import here
-from whence.models.parts import first
 from whence.models.products import overheard
-from whence.models.trace import Batch, Block, Kept, Trace
+from whence.models.weights import first
 
 SEAM = "whence"
 IMPLEMENTATIONS = {INTERFACE: SEAM, PRODUCTS: "eager"}

@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from whence.errors import Unsupported
 from whence.models.anatomy import Anatomy
+from whence.models.block import Batch
 from whence.models.capture import walk
 from whence.models.hooks import here
-from whence.models.trace import Batch
 
 
 def layer_zero(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "b s m"]:

@@ -11,11 +11,11 @@ import torch
 from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from whence.align import Span, located, worded, words_over_tokens
 from whence.errors import BadInput, TooLong
 from whence.models.anatomy import Anatomy
-from whence.models.trace import Batch
-from whence.text import MASK, Sentence
+from whence.models.block import Batch
+from whence.text.align import Span, located, worded, words_over_tokens
+from whence.text.sentence import MASK, Sentence
 
 UNLIMITED = 1_000_000  # transformers writes "no limit" as 1e30
 LABELS = ("upos", "xpos", "deprel", "ner")  # annotations of words that tokens take over

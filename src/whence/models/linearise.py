@@ -18,9 +18,9 @@ from torch.utils._pytree import tree_map
 from whence.errors import BadInput, Unsupported
 from whence.models import capture
 from whence.models.anatomy import INTERFACE, Anatomy
+from whence.models.block import Batch
 from whence.models.functions import written_out
 from whence.models.hooks import here
-from whence.models.parts import first
 from whence.models.tangent import (
     PRECISE,
     SEAM,
@@ -33,7 +33,7 @@ from whence.models.tangent import (
     own_attention,
     precise,
 )
-from whence.models.trace import Batch
+from whence.models.weights import first
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
+from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.families import row_of
 from whence.models.hooks import here
-from whence.models.trace import Batch
 
 PROBE_LENGTH = 11
 CLOSE = 1e-6  # of the largest entry, for what should be the same

@@ -23,8 +23,8 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from whence.models import capture
-from whence.models.parts import Parts
 from whence.models.sizes import Sizes
+from whence.models.weights import Parts
 
 SEAM = "whence-tangent"
 # states and weights in half precision are taken to float32: a derivative of rounded numbers is noise

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 
 from whence.errors import Unsupported
 from whence.models.anatomy import Anatomy
+from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.hooks import here
 from whence.models.locate import probe
-from whence.models.parts import Affine
-from whence.models.trace import Batch
 from whence.models.verify import LIMITS
+from whence.models.weights import Affine
 
 LENGTH = 16  # tokens of a row of unit vectors: any model has room for that many
 

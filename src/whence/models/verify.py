@@ -15,10 +15,10 @@ from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.anatomy import Anatomy
+from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace
 from whence.models.families import Mlp
 from whence.models.locate import WHERE, probe
-from whence.models.trace import Batch, Block, Trace
 
 # largest error, relative to the largest entry, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given

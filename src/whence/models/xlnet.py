@@ -10,7 +10,7 @@ from typing import Any
 from einops import einsum, rearrange
 from torch import Tensor, nn
 
-from whence.models.parts import Projection
+from whence.models.weights import Projection
 
 ARGUMENTS = {"output_attentions": True, "use_mems": False}
 Attended = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 from jaxtyping import Float, Int
 
-from whence.choice import share
+from whence._arguments import share
 from whence.errors import BadInput
 from whence.stats.cells import cells
 from whence.stats.correct import corrected

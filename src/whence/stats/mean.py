@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas
 
-from whence.choice import share
+from whence._arguments import share
 from whence.stats.cells import cells, names
 from whence.stats.resample import codes, interval, mean_draws
 

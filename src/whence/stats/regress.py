@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-from whence.choice import share
+from whence._arguments import share
 from whence.errors import BadInput
 from whence.stats.cells import cells, names
 from whence.stats.correct import corrected

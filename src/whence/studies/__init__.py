@@ -7,11 +7,11 @@ from pathlib import Path
 
 from whence.errors import BadInput, Unsupported
 from whence.models.load import Model, loaded
-from whence.readers import Corpus, read
 from whence.studies import needed  # noqa: F401  (refuses before the rest is imported)
 from whence.studies.context import Context, Progress
 from whence.studies.frame import Answered, Left, Section, Study
 from whence.studies.write import write
+from whence.text.readers import Corpus, read
 
 STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "head")
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pandas
 
+from whence.corpus.annotate import OTHER
+from whence.corpus.open_run import Run
 from whence.plot.drawing import Drawing
-from whence.results import Run
-from whence.run.annotate import OTHER
 from whence.studies.context import FALLING, Context, falls, middle, spearman
 from whence.studies.frame import Claim, Item, Left, Section, Shown, Study
 from whence.studies.prepare import at_most

@@ -7,9 +7,9 @@ import pandas
 import torch
 import xarray
 
-from whence.measures import flow
+from whence.corpus.open_run import Run
+from whence.measures.flow import summaries as flow
 from whence.plot.drawing import SEPARATOR, Drawing
-from whence.results import Run
 from whence.studies.context import Context, called, ends_and_middle, quartiles, spearman
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.published import published, same_model

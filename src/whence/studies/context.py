@@ -9,14 +9,14 @@ from typing import Any
 import pandas
 import xarray
 
-from whence.measure import measure, provenance
+from whence.corpus.open_run import Run
+from whence.corpus.open_run import open as opened
+from whence.corpus.run import run
 from whence.models.load import Model
-from whence.readers import Corpus
-from whence.results import Run
-from whence.results import open as opened
-from whence.run import run
+from whence.sentence.measure import measure, provenance
 from whence.studies.prepare import Chosen
-from whence.text import Sentence
+from whence.text.readers import Corpus
+from whence.text.sentence import Sentence
 
 FALLING = -0.3  # a rank correlation nearer to zero than this is not called a trend
 Progress = Callable[[str, int, int | None], None]

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas
 
+from whence.corpus.open_run import Run
 from whence.errors import BadInput
 from whence.measures.registry import given_by
 from whence.plot.drawing import Drawing
-from whence.readers.pairs import noun_pronoun
-from whence.results import Run
 from whence.stats import contrasts, correlations, regressions
 from whence.studies.context import Context
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.prepare import of_length
 from whence.studies.published import published
-from whence.text import Sentence
+from whence.text.readers.pairs import noun_pronoun
+from whence.text.sentence import Sentence
 
 # the paper's three measures, and how it calls them
 PRINTED = {"attention": "A", "gradient_local": "G", "gradient": "G*"}

@@ -8,7 +8,6 @@ import xarray
 
 from whence.errors import Unsupported
 from whence.plot.drawing import Drawing
-from whence.readers import Corpus
 from whence.studies.context import Context, called
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.head_changes import changes
@@ -29,7 +28,8 @@ from whence.studies.stages import (
     readable,
     text_of,
 )
-from whence.text import MASK
+from whence.text.readers import Corpus
+from whence.text.sentence import MASK
 
 BINS = 40
 FAR = 3  # standard deviations

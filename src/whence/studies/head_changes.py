@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import xarray
 
-from whence.perturb import RECIPES, perturb
+from whence.corpus.perturb import RECIPES, perturb
 from whence.plot.drawing import Drawing
 from whence.studies.context import Context, called
 from whence.studies.frame import Beside, Claim, Item, Left, Shown

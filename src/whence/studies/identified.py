@@ -14,10 +14,10 @@ from whence.identity import identify
 from whence.identity.keys import digest, weights_digest
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
-from whence.readers import Corpus
 from whence.studies.context import Context, called, spearman
 from whence.studies.prepare import Prepare, at_most
-from whence.text import Sentence
+from whence.text.readers import Corpus
+from whence.text.sentence import Sentence
 
 Kind = tuple[str, str]
 # probe and distance, and how they are called; the order is that of the colours

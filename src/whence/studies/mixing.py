@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pandas
 
+from whence.corpus.open_run import Run
 from whence.measures.registry import METHODS
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
-from whence.readers import Corpus
-from whence.results import Run
 from whence.studies.context import FALLING, Context, called, falls, spearman
 from whence.studies.frame import Beside, Claim, Item, Section, Shown, Study
 from whence.studies.prepare import masked
 from whence.studies.published import METHODS as PRINTED
 from whence.studies.published import published, same_model
+from whence.text.readers import Corpus
 
 MASKED = 0.12  # of the words, as in the paper
 WORDS = 90  # about the paper's 128 tokens
@@ -229,7 +229,7 @@ def frequency(context: Context) -> Iterator[Item]:
 def _ranks(context: Context, ids: pandas.Series) -> pandas.Series:
     """From the list that was given; else from the corpus, all layers of a token counted once."""
     if context.frequency is not None:
-        from whence.readers.frequency import frequencies, ranks
+        from whence.text.readers.frequency import frequencies, ranks
 
         given = frequencies(context.frequency)
         items = ids.tolist() if given.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())

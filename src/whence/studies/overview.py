@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas
 
+from whence.corpus.open_run import Run
 from whence.measures.registry import variables
 from whence.plot.drawing import Drawing
-from whence.results import Run
 from whence.studies.frame import Answered, Item, Section, Shown, Study
 from whence.studies.write import write
 

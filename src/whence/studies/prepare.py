@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from whence.align import words
 from whence.errors import BadInput
-from whence.readers import Corpus
-from whence.text import MASK, Sentence
+from whence.text.align import words
+from whence.text.readers import Corpus
+from whence.text.sentence import MASK, Sentence
 
 Prepare = Callable[[Sentence], Sentence | None]
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import xarray
 
-from whence.cloze import cloze
+from whence.corpus.cloze import cloze
 from whence.errors import Unsupported
-from whence.head import head
-from whence.readers import Corpus
+from whence.sentence.lm_head import head
 from whence.studies.context import Context, called
 from whence.studies.prepare import Chosen
 from whence.studies.published import published
-from whence.text import MASK
+from whence.text.readers import Corpus
+from whence.text.sentence import MASK
 
 PAPER = "Podkorytov et al. 2021"
 BASE = "bert-base-uncased"

@@ -9,7 +9,6 @@ import xarray
 
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
-from whence.readers import Corpus
 from whence.studies.context import FALLING, Context, called, falls
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.identified import (
@@ -28,6 +27,7 @@ from whence.studies.identified import (
     trend,
 )
 from whence.studies.published import published, same_model
+from whence.text.readers import Corpus
 
 PAPER = "Brunner et al. 2020"
 BASE = "bert-base-uncased"

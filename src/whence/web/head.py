@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence.head import head
+from whence.sentence.lm_head import head
 
 if TYPE_CHECKING:
     import xarray
 
     from whence.models.load import Model
-    from whence.text import Sentence
+    from whence.text.sentence import Sentence
 
 BEST = 10
 

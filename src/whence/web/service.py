@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from whence.errors import BadInput, Unsupported
-from whence.measure import measure
 from whence.measures.registry import MEASURES, given_by, options_of, owners
 from whence.models.encode import encode, limit, own_mask
-from whence.text import sentence
+from whence.sentence.measure import measure
+from whence.text.sentence import sentence
 from whence.web.answers import TooLarge
 from whence.web.head import prediction
 from whence.web.jobs import Jobs, Progress
@@ -23,7 +23,7 @@ from whence.web.results import Results, key
 
 if TYPE_CHECKING:
     from whence.models.load import Model
-    from whence.text import Sentence
+    from whence.text.sentence import Sentence
     from whence.web.limits import Limits
 
 # measures that take longer than the forward pass by far, so that others may go first

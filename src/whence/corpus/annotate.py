@@ -1,0 +1,67 @@
+"""What is known of every token of a sentence before anything is measured: its word, its class, its annotations."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from whence.models.encode import Encoded
+from whence.text.sentence import Sentence
+
+# single marks that models treat unlike words (Brunner et al. 2020, figure 1)
+MARKS = (".", ",")
+OTHER = "other"
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """One sentence of the corpus with its tokens."""
+
+    number: int
+    encoded: Encoded
+    classes: list[str]
+    "Special tokens and the mask by their own name, full stop, comma, other."
+
+    def __len__(self) -> int:
+        return len(self.encoded.tokens)
+
+    @property
+    def sentence(self) -> Sentence:
+        """With its words: the annotated ones, or else Unicode's."""
+        return self.encoded.sentence
+
+    @cached_property
+    def word_ids(self) -> list[int | None]:
+        """The place of the word each token starts in."""
+        return self.encoded.word_ids
+
+    @cached_property
+    def pieces(self) -> dict[int, list[int]]:
+        """Word -> its tokens, of the words that have any: the end of a sentence may have been cut off."""
+        return {word: tokens for word, tokens in enumerate(self.encoded.tokens_of_words) if tokens}
+
+    @property
+    def averaging(self) -> Float[np.ndarray, "w t"]:
+        """A row per word that has tokens: the mean over its pieces."""
+        found = np.zeros((len(self.pieces), len(self)), dtype=np.float32)
+        for row, tokens in enumerate(self.pieces.values()):
+            found[row, tokens] = 1 / len(tokens)
+        return found
+
+    def label(self, word: int, name: str) -> str | None:
+        return self.sentence.words[word].labels.get(name)
+
+
+def coded(number: int, encoded: Encoded, tokenizer: Any) -> Coded:
+    mask = tokenizer.mask_token_id
+    ids = encoded.batch.ids[0].tolist()
+    named = [special or identity == mask for special, identity in zip(encoded.special, ids, strict=True)]
+    classes = [token if own else _class(token) for token, own in zip(encoded.tokens, named, strict=True)]
+    return Coded(number, encoded, classes)
+
+
+def _class(token: str) -> str:
+    bare = token.lstrip("▁")
+    return bare if bare in MARKS else OTHER

@@ -1,0 +1,167 @@
+"""One batch of sentences, measured: every variable of the plan, what its maps say of each token, and the maps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from whence.corpus.annotate import Coded
+from whence.corpus.plan import Plan
+from whence.corpus.summaries import TO, summaries
+from whence.measures.registry import BY_HEAD, HEADS, MAP, METHODS, RATIO, Settings, variables
+from whence.models.block import Batch, Block
+from whence.models.capture import walk
+from whence.models.load import Model
+from whence.sentence.measure import computes, stacked
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Name -> array of one batch, padded to its longest sentence; `l` are the plan's layers.
+
+    tokens         b l t      columns of the table of tokens
+    heads          b l h t    the same by head
+    classes        b l t c    sums over sources by class
+    classes_heads  b l h t c  the same by head
+    sentences      b l h      one number per head and sentence
+    maps           b l t s    maps, those of heads averaged
+    head_maps      b l h t s  only when maps are kept
+    """
+
+    tokens: Arrays = field(default_factory=dict)
+    heads: Arrays = field(default_factory=dict)
+    classes: Arrays = field(default_factory=dict)
+    classes_heads: Arrays = field(default_factory=dict)
+    sentences: Arrays = field(default_factory=dict)
+    maps: Arrays = field(default_factory=dict)
+    head_maps: Arrays = field(default_factory=dict)
+
+
+def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str]) -> Measured:
+    """The sentences in one padded batch; derivatives, which are taken of one sentence at a time, one by one."""
+    batch = joined([coded.encoded.batch for coded in sentences], padding(model))
+    indicator = _indicator(sentences, classes, batch.ids.shape[1])
+    found = Measured()
+    tensors = _over_blocks(model, plan, batch, indicator, found)
+    tensors |= _over_model(model, plan, sentences, batch.ids.shape[1])
+    places = torch.tensor(plan.layers) - 1
+    for name in plan.variables:
+        if name in tensors:
+            _KEEP[variables()[name].dims](found, name, tensors[name][places].movedim(0, 1), indicator)
+    return found
+
+
+def joined(batches: list[Batch], padding: int) -> Batch:
+    """Sentences of one row each, filled up on the right."""
+    longest = max(batch.ids.shape[1] for batch in batches)
+    ids = torch.full((len(batches), longest), padding)
+    mask = torch.zeros(len(batches), longest, dtype=torch.bool)
+    segments = None if batches[0].segments is None else torch.zeros_like(ids)
+    for row, batch in enumerate(batches):
+        length = batch.ids.shape[1]
+        ids[row, :length], mask[row, :length] = batch.ids[0], True
+        if segments is not None and batch.segments is not None:
+            segments[row, :length] = batch.segments[0]
+    return Batch(ids, mask, segments)
+
+
+def padding(model: Model) -> int:
+    """The model's own padding id: RoBERTa counts positions by it. Where there is none, any will do."""
+    own = getattr(model.anatomy.config, "pad_token_id", None)
+    return next((known for known in (own, model.tokenizer.pad_token_id) if known is not None and known >= 0), 0)
+
+
+def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Float[Tensor, "b s c"]:
+    codes = {name: code for code, name in enumerate(classes)}
+    found = torch.zeros(len(sentences), longest, len(classes))
+    for row, coded in enumerate(sentences):
+        found[row, torch.arange(len(coded)), torch.tensor([codes[name] for name in coded.classes])] = 1
+    return found
+
+
+def _settings(model: Model, plan: Plan, batch: Batch) -> Settings:
+    known = variables()
+    bases = {base for name in plan.variables if (base := known[name].base) is not None}
+    return Settings(model.anatomy, batch, frozenset(plan.variables) | bases, plan.options, plan.layers)
+
+
+def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept: Measured) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first. Of attention by head only its summaries and mean outlive the block."""
+    settings = _settings(model, plan, batch)
+    functions = computes("block", settings.wanted)
+    if not functions:
+        return {}
+    by_head = frozenset(plan.of_dims(HEADS))
+
+    def visit(block: Block) -> dict[str, Tensor]:
+        if not block.attends:
+            return {}
+        found = {name: values for function in functions for name, values in function(block, settings).items()}
+        found = {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
+        return found | _of_heads({name: found[name] for name in by_head & found.keys()}, indicator, plan)
+
+    tensors = stacked(walk(model.anatomy, batch, visit).blocks)
+    places = torch.tensor(plan.layers) - 1
+    _sort_heads(kept, {name: tensors.pop(name)[places].movedim(0, 1) for name in list(tensors) if ":" in name})
+    for function in computes("layers", settings.wanted):
+        tensors |= function(tensors, settings)
+    return tensors
+
+
+def _of_heads(maps: Mapping[str, Float[Tensor, "b h t s"]], indicator: Tensor, plan: Plan) -> dict[str, Tensor]:
+    """In place of each head's map: their mean, and under NAME:QUANTITY what each says."""
+    found: dict[str, Tensor] = {}
+    for name, values in maps.items():
+        by_head = summaries(values, variables()[name].unit, indicator)
+        found |= {f"{name}:{quantity}": tensor for quantity, tensor in by_head.items()}
+        found[name] = values.mean(dim=1)
+        if plan.maps:
+            found[f"{name}:maps"] = values
+    return found
+
+
+def _sort_heads(kept: Measured, tensors: Mapping[str, Tensor]) -> None:
+    for key, values in tensors.items():
+        name, quantity = key.split(":")
+        place = {"maps": kept.head_maps, TO: kept.classes_heads}.get(quantity, kept.heads)
+        place[name if quantity == "maps" else f"{name}_{quantity}"] = values.numpy()
+
+
+def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) -> dict[str, Tensor]:
+    """Layer first; NaN past a sentence's end."""
+    found: dict[str, Tensor] = {}
+    for row, coded in enumerate(sentences):
+        settings = _settings(model, plan, coded.encoded.batch)
+        for function in computes("model", settings.wanted):
+            for name, values in function(settings).items():
+                if name not in plan.variables:
+                    continue
+                if name not in found:
+                    found[name] = torch.full((len(values), len(sentences), longest, longest), torch.nan)
+                found[name][:, row, : len(coded), : len(coded)] = values.float().cpu()
+    return found
+
+
+def _keep_map(found: Measured, name: str, values: Float[Tensor, "b l t s"], indicator: Tensor) -> None:
+    found.maps[name] = values.numpy()
+    if name.endswith("_error"):
+        return
+    for quantity, tensor in summaries(values.nan_to_num(), variables()[name].unit, indicator).items():
+        (found.classes if quantity == TO else found.tokens)[f"{name}_{quantity}"] = tensor.numpy()
+
+
+def _keep_ratio(found: Measured, name: str, values: Float[Tensor, "b l m t"], indicator: Tensor) -> None:
+    for place, method in enumerate(METHODS):
+        found.tokens[f"{name}_{method}"] = values[:, :, place].numpy()
+
+
+def _keep_heads(found: Measured, name: str, values: Float[Tensor, "b l h"], indicator: Tensor) -> None:
+    found.sentences[name] = values.numpy()
+
+
+_KEEP = {MAP: _keep_map, HEADS: _keep_map, RATIO: _keep_ratio, BY_HEAD: _keep_heads}

@@ -1,0 +1,169 @@
+"""Parts on a Ray cluster: actors that hold the model, one part at a time each, and lost ones replaced.
+
+An actor that dies with its node loses the part it was at. The part goes to another actor; Ray starts the actor again
+when it finds room. The same part gives the same bytes wherever it is measured, so twice does no harm.
+"""
+
+import logging
+import os
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from whence.errors import BadInput, Unsupported, WhenceError
+from whence.models.load import Model
+from whence.models.locate import locate
+
+if TYPE_CHECKING:
+    from whence.corpus.parts import Part
+    from whence.corpus.worker import Worker
+
+# how often one part may be lost before it is taken to be the cause
+LOSSES = 5
+log = logging.getLogger("whence")
+
+
+@dataclass(frozen=True)
+class _Shipped:
+    """What an actor is made of. The model travels by Ray's object store, once per node, wherever it came from."""
+
+    network: Any
+    tokenizer: Any
+    checks: tuple
+    id: str
+    revision: str | None
+    plan: Any
+    store: Any
+
+    def worker(self) -> "Worker":
+        from whence.corpus.worker import Worker
+
+        model = Model(self.network, self.tokenizer, locate(self.network), self.checks, self.id, self.revision)
+        return Worker(model, self.plan, self.store)
+
+
+class _Actor:
+    """Lives on some node of the cluster, in a process of its own."""
+
+    def __init__(self, shipped: _Shipped):
+        self._worker = shipped.worker()
+
+    def ready(self) -> None:
+        """Comes back when the model is there."""
+
+    def do(self, part: "Part") -> dict[str, Any]:
+        return self._worker.do(part)
+
+
+def work(
+    worker: "Worker", parts: Iterator["Part"], address: str | None = None, workers: int | None = None
+) -> Generator[dict[str, Any], None, None]:
+    """The record of each part, in the order they get done. At most one part per actor is on its way."""
+    with _connected(address) as ray:
+        first = next(parts, None)
+        if first is None:
+            return
+        shipped = _shipped(ray, worker)  # held until the end: an actor that is started again asks for it again
+        actors = _actors(ray, worker, shipped, workers)
+        try:
+            yield from _shared_out(ray, actors, chain([first], parts))
+        finally:
+            for actor in actors:
+                ray.kill(actor)
+
+
+@contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    """Ray, started on this machine or joined at the address, and left afterwards; one that was there stays."""
+    try:
+        import ray
+    except ImportError as error:
+        raise Unsupported("The engine ray needs the package of that name: pip install 'whence[ray]'.") from error
+    if ray.is_initialized():
+        yield ray
+        return
+    # a worker finds its accelerators itself when it has none assigned (the default of coming Ray versions)
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    here: dict[str, Any] = {"include_dashboard": False} if address is None else {}
+    try:
+        ray.init(address=address, log_to_driver=False, **here)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise BadInput(f"There is no Ray cluster at {address!r} ({_first(error)}).") from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _shipped(ray: Any, worker: "Worker") -> Any:
+    model = worker.model
+    return ray.put(
+        _Shipped(model.model, model.tokenizer, model.checks, model.id, model.revision, worker.plan, worker.store)
+    )
+
+
+def _actors(ray: Any, worker: "Worker", shipped: Any, count: int | None) -> list[Any]:
+    threads, device = worker.plan.threads, worker.model.model.device.type
+    room = int(ray.cluster_resources().get("CPU", 0)) // threads
+    if count is None and not room:
+        raise BadInput(f"The Ray cluster has no {threads} CPUs for one worker; ask for fewer threads.")
+    made = ray.remote(num_cpus=threads, num_gpus=int(device == "cuda"), max_restarts=-1)(_Actor)
+    return [made.remote(shipped) for _ in range(count or room)]
+
+
+def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterator[dict[str, Any]]:
+    """Gives a part to every actor that is ready, and again what a lost actor had."""
+    again: deque[Part] = deque()
+    losses: dict[int, int] = {}
+    busy: dict[Any, tuple[Any, Part | None]] = {_ready(actor): (actor, None) for actor in actors}
+    idle: list[Any] = []
+    while True:
+        while idle and (part := again.popleft() if again else next(parts, None)) is not None:
+            actor = idle.pop()
+            busy[actor.do.remote(part)] = (actor, part)
+        if idle and all(part is None for _, part in busy.values()):
+            return
+        (done, *_), _ = ray.wait(list(busy), num_returns=1)
+        actor, part = busy.pop(done)
+        try:
+            record = ray.get(done)
+        except ray.exceptions.RayActorError as error:
+            if part is not None:
+                again.append(part)
+                _count_loss(losses, part, error)
+                busy[_ready(actor)] = (actor, None)
+            elif not busy and not idle:  # one that cannot even get ready never will
+                raise BadInput(f"No Ray worker could be started ({_first(error)}).") from error
+        except ray.exceptions.RayTaskError as error:
+            raise _own(error) from error
+        else:
+            idle.append(actor)
+            if part is not None:
+                yield record
+
+
+def _ready(actor: Any) -> Any:
+    """A call that waits through restarts, as long as it takes to find room."""
+    return actor.ready.options(max_task_retries=-1).remote()
+
+
+def _count_loss(losses: dict[int, int], part: "Part", error: Exception) -> None:
+    losses[part.number] = losses.get(part.number, 0) + 1
+    log.warning("a worker was lost at part %d, which is done again by another", part.number)
+    if losses[part.number] >= LOSSES:
+        raise BadInput(
+            f"{LOSSES} workers were lost at part {part.number} ({_first(error)});"
+            " give workers more memory, or make parts smaller."
+        )
+
+
+def _own(error: Any) -> BaseException:
+    """The error as it was raised there."""
+    return error.cause if isinstance(error.cause, WhenceError) else error
+
+
+def _first(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")

@@ -1,0 +1,198 @@
+"""A run's tables, read back: data frames, Arrow datasets for what is too large for memory, maps as xarray."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow
+import pyarrow.compute
+import pyarrow.dataset
+import xarray
+
+from whence.corpus.resume import all_moments
+from whence.corpus.store import MANIFEST, Store, at, part_numbers, read_manifest, read_record
+from whence.errors import BadInput
+from whence.measures.registry import HEADS, MAP, variables
+from whence.models.encode import LABELS
+from whence.models.fingerprint import LIBRARIES
+
+ANNOTATIONS = (*LABELS, "entity")
+KEPT = 2**28  # bytes of a part's maps that are kept in memory
+
+
+def open(out: str | Path) -> "Run":
+    """The run in a folder, finished or not; refuses one with damaged parts."""
+    store = at(out)
+    manifest = read_manifest(store)
+    if manifest is None:
+        raise BadInput(f"{str(out)!r} is no run: it has no {MANIFEST}; `whence measure` makes one.")
+    records = {number: read_record(store, number) for number in part_numbers(store)}
+    for number, record in records.items():
+        if record is None or any(store.size(name) != file["bytes"] for name, file in record["files"].items()):
+            raise BadInput(f"Part {number} of {str(out)!r} is damaged; start the run again, and it will be redone.")
+    return Run(store, manifest, tuple(record for record in records.values() if record is not None))
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What was measured, table by table; columns are listed in the documentation."""
+
+    store: Store
+    manifest: Mapping[str, Any]
+    records: tuple[Mapping[str, Any], ...]
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.manifest["finished"])
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Where its numbers come from, under the names that whence.measure gives to a Dataset."""
+        manifest, model = self.manifest, self.manifest["model"]
+        versions = {f"{library}_version": manifest["versions"][library] for library in ("whence", *LIBRARIES)}
+        return {
+            "model": model["id"],
+            "revision": model["revision"] or "",
+            **{name: model[name] for name in ("family", "dtype", "device")},
+            "causal": int(model["causal"]),
+            **versions,
+            "measures": ",".join(manifest["plan"]["measures"]),
+            "parameters": json.dumps(manifest["plan"]["options"], sort_keys=True),
+            "seed": manifest["seed"],
+            "schema": manifest["schema"],
+        }
+
+    @cached_property
+    def sentences(self) -> pandas.DataFrame:
+        """One row per sentence."""
+        return self.arrow("sentences").to_table().to_pandas()
+
+    @cached_property
+    def tokens(self) -> pandas.DataFrame:
+        """One row per token and layer."""
+        return self.arrow("tokens").to_table().to_pandas()
+
+    @cached_property
+    def pairs(self) -> pandas.DataFrame:
+        """One row per pair of words and layer."""
+        return self.arrow("pairs").to_table().to_pandas()
+
+    @cached_property
+    def heads(self) -> pandas.DataFrame:
+        """One row per sentence, layer and head, of measures that say one number of a head."""
+        return self.arrow("heads").to_table().to_pandas()
+
+    @cached_property
+    def moments(self) -> pandas.DataFrame:
+        """Count, mean and spread by variable, layer, head and group, of all parts; the standard deviation added."""
+        table = all_moments(self.store, [record["part"] for record in self.records]).to_pandas()
+        spread = np.sqrt(table["m2"] / np.where(table["count"] > 1, table["count"] - 1, np.nan))
+        return table.astype({"head": "Int16"}).assign(std=spread)
+
+    @cached_property
+    def maps(self) -> "Maps":
+        """Sentence number -> Dataset of its maps, if the run kept them."""
+        return Maps(self)
+
+    def arrow(self, table: str) -> pyarrow.dataset.Dataset:
+        """A table as it lies on the disk, for filters and columns: run.arrow("tokens").to_table(columns=[...])."""
+        names = [name for record in self.records for name in record["files"] if name.startswith(f"{table}/")]
+        if not names:
+            there = sorted({name.partition("/")[0] for record in self.records for name in record["files"]})
+            why = _WHY.get(table, f"it has {', '.join(there)}." if there else "no part is done.")
+            raise BadInput(f"The run in {self.store.root!r} has no table {table!r}; {why}")
+        paths = [self.store.path(name) for name in names]
+        return pyarrow.dataset.dataset(paths, format="parquet", filesystem=self.store.filesystem)
+
+    @staticmethod
+    def field(name: str) -> pyarrow.compute.Expression:
+        """A column, for filters: run.arrow("tokens").to_table(filter=run.field("layer") == 2)."""
+        return pyarrow.compute.field(name)
+
+    def __repr__(self) -> str:
+        model, corpus = self.manifest["model"]["id"], self.manifest["corpus"]
+        count = sum(record["sentences"] for record in self.records)
+        state = "" if self.finished else ", not finished"
+        return (
+            f"Run({corpus['name']!r}, {count:,} sentences{state}, model {model!r}, {self.manifest['plan']['measures']})"
+        )
+
+
+_WHY = {
+    "heads": "none of its measures says one number of a head (rank, effective_correlation).",
+    "pairs": "none of its measures gives a map of targets and sources.",
+    "maps": "maps are kept on request only (maps=True).",
+}
+
+
+class Maps(Mapping[int, xarray.Dataset]):
+    """The maps of a run by sentence number, read when asked for."""
+
+    def __init__(self, run: Run):
+        self._run = run
+        self._dataset = run.arrow("maps")
+        self._kept: tuple[int, pyarrow.Table | None] = (-1, None)
+
+    def __getitem__(self, sentence: int) -> xarray.Dataset:
+        table = self._rows(sentence)
+        if table.empty:
+            raise KeyError(sentence)
+        found = {name: _array(str(name), rows) for name, rows in table.groupby("variable", sort=False)}
+        return xarray.Dataset(found).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._run.sentences["sentence"].tolist())
+
+    def __len__(self) -> int:
+        return sum(record["sentences"] for record in self._run.records)
+
+    def _rows(self, sentence: int) -> pandas.DataFrame:
+        """Of the table of maps; its part is kept for the next sentence unless it is large."""
+        number = sentence // self._run.manifest["plan"]["part_size"]
+        if self._kept[0] != number:
+            self._kept = (number, self._part(number))
+        part = self._kept[1]
+        if part is None:
+            return self._dataset.to_table(filter=pyarrow.compute.field("sentence") == sentence).to_pandas()
+        begin, end = np.searchsorted(part["sentence"].to_numpy(), [sentence, sentence + 1])
+        return part.slice(begin, end - begin).to_pandas()
+
+    def _part(self, number: int) -> pyarrow.Table | None:
+        name = f"/{number:05d}.parquet"
+        file = next((file for file in self._dataset.get_fragments() if file.path.endswith(name)), None)
+        return None if file is None or _bytes(file) > KEPT else file.to_table()
+
+    def _labels(self, sentence: int) -> dict[str, Any]:
+        """The coordinates that whence.measure gives."""
+        first = self._run.manifest["plan"]["layers"][0]
+        chosen = (pyarrow.compute.field("sentence") == sentence) & (pyarrow.compute.field("layer") == first)
+        columns = ["token", "token_id", "word", "is_special", *ANNOTATIONS]
+        table = self._run.arrow("tokens").to_table(columns=columns, filter=chosen).to_pandas()
+        table = table.drop(columns=[name for name in ANNOTATIONS if not table[name].notna().any()])
+        labels = {
+            f"{axis}_{name}": (axis, values if values.dtype != object else values.astype(str))
+            for axis in ("target", "source")
+            for name in table
+            for values in (table[name].fillna("").to_numpy(),)
+        }
+        return labels | {axis: np.arange(len(table)) for axis in ("target", "source")}
+
+
+def _bytes(file: pyarrow.dataset.ParquetFileFragment) -> int:
+    """What its table takes in memory."""
+    return sum(group.total_byte_size for group in file.row_groups)
+
+
+def _array(name: str, rows: pandas.DataFrame) -> xarray.DataArray:
+    size, layers = int(rows["tokens"].iloc[0]), rows["layer"].unique()
+    values = np.stack(rows["values"].to_numpy()).reshape(len(layers), -1, size, size)
+    variable = variables()[name]
+    about = {"units": variable.unit, "long_name": variable.about}
+    if variable.dims == HEADS:
+        return xarray.DataArray(values, {"layer": layers, "head": np.arange(values.shape[1])}, HEADS, attrs=about)
+    return xarray.DataArray(values[:, 0], {"layer": layers}, MAP, attrs=about)

@@ -1,0 +1,58 @@
+"""How a corpus is cut: numbered parts in its own order, and inside a part batches of sentences of like length."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from whence.errors import BadInput
+from whence.text.sentence import Sentence, sentence
+
+
+@dataclass(frozen=True)
+class Part:
+    """Sentences `first` and following, counted from 0."""
+
+    number: int
+    first: int
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def sha256(self) -> str:
+        """Of texts and annotations: what the part's tables are made from."""
+        content = json.dumps([_plain(each) for each in self.sentences], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def cut(corpus: Iterable[object], size: int) -> Iterator[Part]:
+    """Parts of `size` sentences, the last one smaller; only one is in memory at a time."""
+    checked = (_checked(number, given) for number, given in enumerate(corpus))
+    number = 0
+    while sentences := tuple(islice(checked, size)):
+        yield Part(number, number * size, sentences)
+        number += 1
+
+
+def batches(lengths: Sequence[int], rows_of: Callable[[int], int]) -> list[list[int]]:
+    """Places of sentences that are measured together, longest first; `rows_of(longest)` is how many fit."""
+    order = sorted(range(len(lengths)), key=lambda place: (-lengths[place], place))
+    found: list[list[int]] = []
+    while order:
+        rows = max(1, rows_of(lengths[order[0]]))
+        found.append(order[:rows])
+        order = order[rows:]
+    return found
+
+
+def _checked(number: int, given: object) -> Sentence:
+    try:
+        return sentence(given)
+    except BadInput as error:
+        raise BadInput(f"Sentence {number:,} of the corpus, counted from 0: {error}") from error
+
+
+def _plain(given: Sentence) -> list[object]:
+    words = [[word.start, word.end, dict(word.labels), word.head, word.in_pair] for word in given.words]
+    mentions = [[mention.entity, list(mention.words)] for mention in given.mentions]
+    return [given.text, given.pair, given.id, given.document, words, mentions, dict(given.labels)]

@@ -1,0 +1,188 @@
+"""What a small change of the input does to the prediction: recipes, and the ranks and correlations before and after."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+import xarray
+
+from whence.corpus.cloze import answered, batches, coordinates, counted, described, hits, places, sentences_of
+from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
+from whence.corpus.questions import Question, question
+from whence.errors import BadInput
+from whence.measures.lm_head.ranks import paired, ranks
+from whence.measures.lm_head.stages import Stages, stages_of
+from whence.models.encode import pieces
+from whence.models.load import Model, loaded
+from whence.sentence.measure import provenance
+from whence.text.sentence import Sentence
+
+PERIOD, END, MASK = "final period", "end token", "mask"
+PART = 128
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Which token goes, and what stands in its place; without `by` it is dropped.
+
+    `token` is PERIOD, END or MASK, a piece as the vocabulary shows it (its first occurrence), or a position (from the
+    end when negative). `by` is a word; if it is several tokens, what follows moves on.
+    """
+
+    token: str | int
+    by: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"without {self.token}" if self.by is None else f"{self.token} -> {self.by}"
+
+
+# those of the paper (Podkorytov, Bis & Liu 2021, figures 3 and 7)
+RECIPES = {"no-period": Recipe(PERIOD), "no-end": Recipe(END), "mask-word": Recipe(MASK, by="cat")}
+
+
+def perturb(
+    model: Model,
+    corpus: Iterable[object],
+    recipes: Iterable[str | Recipe] = tuple(RECIPES),
+    *,
+    out: str | Path | None = None,
+    part_size: int = PART,
+    progress: Progress | None = None,
+) -> xarray.Dataset:
+    """How each recipe changes what the stages of the head say, sentence by sentence.
+
+    `spearman(recipe, sentence, stage)` compares the scores at the asked place before and after the change; `rank` and
+    `hits` are those of the answers in the sentences as they are, `rank_after` and `hits_after` with the change, and
+    `hits_before` of the same sentences without it. NaN where a recipe does not apply (`applied` counts where it does).
+    """
+    chosen = recipes_of(recipes)
+    stages = stages_of(loaded(model).anatomy)
+    course = Course(sentences_of(corpus), part_size, out, progress)
+    settings = {"stages": stages.names, "recipes": {name: asdict(recipe) for name, recipe in chosen.items()}}
+    about = {} if out is None else manifest(model, "perturb", settings)
+    table = course.run(about, lambda part: _columns(model, stages, list(chosen.values()), part))
+    dataset = _dataset(table, stages.names, list(chosen))
+    return dataset.assign_attrs(provenance(model, ["perturb"], settings) | counted(table))
+
+
+def recipes_of(asked: Iterable[str | Recipe]) -> dict[str, Recipe]:
+    """Recipes by name: those of the table, and one's own."""
+    given = [asked] if isinstance(asked, str | Recipe) else list(asked)
+    wrong = [one for one in given if isinstance(one, str) and one not in RECIPES]
+    if wrong or not given:
+        raise BadInput(
+            f"There is no recipe {wrong[0]!r}; there are {', '.join(RECIPES)}, and your own:"
+            " Recipe(token, by) of whence.perturb."
+            if wrong
+            else "No recipe was given; for example: no-period."
+        )
+    return {one if isinstance(one, str) else one.name: RECIPES[one] if isinstance(one, str) else one for one in given}
+
+
+def changed(model: Model, asked: Question, recipe: Recipe) -> Question | None:
+    """The question with the recipe applied, the asked place moved along; None when there is nothing to change."""
+    place = _place(model, asked, recipe.token)
+    if place is None or (recipe.by is None and place == asked.position):
+        return None
+    ids = [] if recipe.by is None else _pieces_of(model, recipe.by)
+    segments = asked.segments
+    moved = asked.position + (len(ids) - 1 if place < asked.position else 0)
+    return replace(
+        asked,
+        ids=_spliced(asked.ids, place, ids),
+        segments=None if segments is None else _spliced(segments, place, [segments[place]] * len(ids)),
+        special=_spliced(asked.special, place, [False] * len(ids)),
+        position=moved,
+    )
+
+
+def _spliced(row: tuple, place: int, new: Sequence) -> tuple:
+    return (*row[:place], *new, *row[place + 1 :])
+
+
+def _place(model: Model, asked: Question, token: str | int) -> int | None:
+    if isinstance(token, int):
+        return token % len(asked.ids) if -len(asked.ids) <= token < len(asked.ids) else None
+    find = _FINDERS.get(token)
+    return _first(model, asked, token) if find is None else find(model, asked)
+
+
+def _period(model: Model, asked: Question) -> int | None:
+    """The last token that stands for text, if it is a full stop: not the first full stop there is."""
+    last = max((place for place, special in enumerate(asked.special) if not special), default=None)
+    return last if last is not None and pieces(model.tokenizer, [asked.ids[last]])[0].strip("▁") == "." else None
+
+
+def _end(model: Model, asked: Question) -> int | None:
+    last = len(asked.ids) - 1
+    return last if asked.special[last] and asked.ids[last] != model.tokenizer.bos_token_id else None
+
+
+def _mask(model: Model, asked: Question) -> int | None:
+    return asked.position if asked.ids[asked.position] == model.tokenizer.mask_token_id else None
+
+
+_FINDERS: dict[str, Callable[[Model, Question], int | None]] = {PERIOD: _period, END: _end, MASK: _mask}
+
+
+def _first(model: Model, asked: Question, token: str) -> int | None:
+    shown = pieces(model.tokenizer, list(asked.ids))
+    return next((place for place, piece in enumerate(shown) if piece == token or piece.strip("▁") == token), None)
+
+
+def _pieces_of(model: Model, word: str) -> list[int]:
+    """The word's tokens behind a space: most vocabularies with a space in their pieces mean a word by it."""
+    found = model.tokenizer(f" {word.strip()}", add_special_tokens=False)["input_ids"]
+    if not found:
+        raise BadInput(f"{word!r} gives no token in this model's vocabulary; put another word in the recipe.")
+    return list(found)
+
+
+def _columns(model: Model, stages: Stages, recipes: Sequence[Recipe], part: Sequence[Sentence]) -> Columns:
+    """One part as columns, a row a sentence."""
+    found = [question(model, given) for given in part]
+    there = [place for place, (one, _) in enumerate(found) if one is not None]
+    asked = [one for one, _ in found if one is not None]
+    size, number = (len(part), len(recipes), len(stages.names)), len(stages.names)
+    before = np.full((len(part), number), np.nan, dtype=np.float32)
+    alike, after = (np.full(size, np.nan, dtype=np.float32) for _ in range(2))
+    for batch in batches(model, stages, asked):
+        these = [asked[place] for place in batch]
+        rows = np.array([there[place] for place in batch])
+        said = answered(model, stages, these)
+        before[rows], order = places(said, these), ranks(said)
+        for which, recipe in enumerate(recipes):
+            edited = [changed(model, one, recipe) for one in these]
+            kept = [place for place, one in enumerate(edited) if one is not None]
+            new = [one for one in edited if one is not None]
+            if new:
+                now = answered(model, stages, new)
+                rest = torch.tensor(kept, device=order.device)
+                alike[rows[kept], which] = paired(order[rest], ranks(now)).float().cpu().numpy()
+                after[rows[kept], which] = places(now, new)
+    outcomes = [outcome for _, outcome in found]
+    columns = described(part, outcomes, [one for one, _ in found])
+    return columns | {"rank": before, "rank_after": after, "spearman": alike}
+
+
+def _dataset(table: pa.Table, names: Sequence[str], recipes: Sequence[str]) -> xarray.Dataset:
+    size = (len(recipes), len(names))
+    by_recipe = ("recipe", "sentence", "stage")
+    ranks_before = column(table, "rank", len(names))
+    alike, after = (column(table, name, *size).swapaxes(0, 1) for name in ("spearman", "rank_after"))
+    applied = ~np.isnan(alike[..., -1])
+    same = np.where(applied[..., None], ranks_before[None], np.nan)
+    data = {
+        "spearman": (by_recipe, alike),
+        "rank": (("sentence", "stage"), ranks_before),
+        "rank_after": (by_recipe, after),
+        "hits": (("stage", "k"), hits(ranks_before)),
+        "hits_before": (("recipe", "stage", "k"), hits(same)),
+        "hits_after": (("recipe", "stage", "k"), hits(after)),
+        "applied": (("recipe",), applied.sum(axis=1)),
+    }
+    return xarray.Dataset(data, coordinates(table, names) | {"recipe": list(recipes)})

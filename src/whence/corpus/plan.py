@@ -1,0 +1,177 @@
+"""What a run is to measure, checked before any work, and everything that its numbers depend on."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+from whence.corpus.summaries import quantities
+from whence.errors import BadInput, Unsupported
+from whence.measures.registry import (
+    BY_HEAD,
+    BY_LAYER,
+    HEADS,
+    MAP,
+    METHODS,
+    RATIO,
+    Variable,
+    chosen,
+    owners,
+    variables,
+)
+from whence.models.anatomy import Anatomy
+from whence.models.fingerprint import LIBRARIES, tokenizer_sha256, weights_sha256
+from whence.models.load import Model
+from whence.sentence.measure import layers_of, settled_options
+
+SCHEMA = 1
+# axes a run has columns for; numbers of one sentence (how many directions a sketch tried) are not kept
+KEPT = (MAP, HEADS, RATIO, BY_HEAD)
+TOO_LONG = ("refuse", "truncate", "skip")
+# what tokens can be grouped by in the moments, besides all together
+GROUPS = ("class", "upos", "xpos", "deprel", "ner")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parameters of a run; together with model and corpus they settle every byte of its tables."""
+
+    measures: tuple[str, ...]
+    variables: tuple[str, ...]
+    options: Mapping[str, Any]
+    layers: tuple[int, ...]
+    maps: bool
+    neighbours: int
+    by: tuple[str, ...]
+    too_long: str
+    part_size: int
+    batch_tokens: int
+    threads: int
+
+    def of_dims(self, *dims: tuple[str, ...]) -> list[str]:
+        """The variables with these axes."""
+        return [name for name in self.variables if variables()[name].dims in dims]
+
+    @property
+    def map_names(self) -> list[str]:
+        """Variables that become a column of pairs: maps, or the mean of the heads' maps."""
+        return [name for name in self.of_dims(MAP, HEADS) if not name.endswith("_error")]
+
+    @property
+    def token_columns(self) -> list[str]:
+        """Columns of the table of tokens that were measured."""
+        ratios = [f"{name}_{method}" for name in self.of_dims(RATIO) for method in METHODS]
+        return ratios + [f"{name}_{part}" for name in self.map_names for part in quantities(variables()[name].unit)]
+
+
+def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, Any], **asked: Any) -> Plan:
+    """The plan, or one sentence on what cannot be done."""
+    wanted = chosen(measures, model.gives, model.anatomy.family)
+    for name, variable in wanted.items():
+        if variable.dims == BY_LAYER:
+            raise Unsupported(f"{name!r} is about the model, not about a text; ask whence.measure for it.")
+        if owners()[name] == "origin":
+            raise Unsupported(f"{name!r} is summed up from contributions; ask for 'contribution'.")
+    names = tuple(dict.fromkeys(owners()[variable] for variable in wanted))
+    _check(asked)
+    if wrong := [name for name in ("targets", "sources") if options.get(name) is not None]:
+        raise BadInput(f"{wrong[0]!r} names positions of one sentence, and a corpus has many; leave it out.")
+    return Plan(
+        measures=names,
+        variables=tuple(
+            name
+            for name, variable in wanted.items()
+            if variable.dims in KEPT and (asked["maps"] or not name.endswith("_error"))
+        ),
+        options=settled_options(names, options),
+        layers=tuple(_layers(asked["layers"], wanted, model.anatomy)),
+        by=tuple(asked["by"]),
+        **{name: asked[name] for name in ("maps", "neighbours", "too_long", "part_size", "batch_tokens", "threads")},
+    )
+
+
+def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
+    """Layers that have every variable, so that no row of a table is empty in part."""
+    attention = [name for name, variable in wanted.items() if variable.of_attention]
+    if asked is None and len(attention) == len(wanted):
+        return list(anatomy.attending)
+    found = layers_of(asked, anatomy.layers)
+    if attention and not set(found) <= set(anatomy.attending):
+        raise BadInput(
+            f"{attention[0]!r} is there in layers {anatomy.listed_attending} alone, which attend; name some of them, or"
+            " measure apart what other layers have."
+        )
+    return found
+
+
+def manifest(model: Model, plan: Plan, corpus: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance of every number of the run. Nothing here depends on the engine or on the time."""
+    return {
+        "schema": SCHEMA,
+        "finished": False,
+        "corpus": dict(corpus),
+        "model": _about(model),
+        "plan": _settled(asdict(plan)),
+        "seed": int(plan.options.get("seed", 0)),
+        "versions": {library: version(library) for library in ("whence", *LIBRARIES, "pyarrow")},
+    }
+
+
+def differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
+    """What keeps a run from being gone on with: the first parameter that is not what it was, in words."""
+    for section in ("schema", "model", "plan", "versions"):
+        before, now = _flat(section, found.get(section)), _flat(section, wanted[section])
+        for name in sorted(before.keys() | now.keys()):
+            if before.get(name) != now.get(name) and not _may_change(name, before.get(name)):
+                said = name.removeprefix("plan ")
+                return f"it was begun with {said} {before.get(name)!r}, and {now.get(name)!r} was asked for"
+    return None
+
+
+def _check(asked: Mapping[str, Any]) -> None:
+    for name in ("part_size", "batch_tokens", "threads"):
+        if asked[name] < 1:
+            raise BadInput(f"{name} is at least 1, and {asked[name]} was given.")
+    if asked["neighbours"] < 0:
+        raise BadInput(f"neighbours is at least 0, and {asked['neighbours']} was given.")
+    if asked["too_long"] not in TOO_LONG:
+        raise BadInput(f"too_long is one of {', '.join(TOO_LONG)}, and {asked['too_long']!r} was given.")
+    if wrong := [name for name in asked["by"] if name not in GROUPS]:
+        raise BadInput(f"Moments can be grouped by {', '.join(GROUPS)}, and {wrong[0]!r} was given.")
+
+
+def _about(model: Model) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "revision": model.revision,
+        "family": model.anatomy.family,
+        "layers": model.anatomy.layers,
+        "heads": model.anatomy.heads,
+        "causal": model.anatomy.causal,
+        "dtype": str(model.model.dtype).removeprefix("torch."),
+        "device": model.model.device.type,
+        "weights_sha256": weights_sha256(model),
+        "tokenizer_sha256": tokenizer_sha256(model.tokenizer),
+    }
+
+
+def _may_change(name: str, before: object) -> bool:
+    """Another path to the same weights; and parts done so far had nothing too long if such was refused."""
+    return name == "model id" or (name == "plan too_long" and before == "refuse")
+
+
+def _flat(section: str, content: object) -> dict[str, object]:
+    return (
+        {f"{section} {key}": value for key, value in content.items()}
+        if isinstance(content, dict)
+        else {section: content}
+    )
+
+
+def _settled(content: Any) -> Any:
+    """As JSON will give it back."""
+    if isinstance(content, Mapping):
+        return {str(key): _settled(value) for key, value in content.items()}
+    if isinstance(content, tuple | list):
+        return [_settled(value) for value in content]
+    return content if isinstance(content, str | int | float | bool | None) else str(content)

@@ -1,0 +1,132 @@
+"""A masked sentence as a question to a model: its tokens, the place that is asked about, the token that is right."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import punctuation
+from typing import Any
+
+import torch
+
+from whence.errors import BadInput
+from whence.models.block import Batch
+from whence.models.encode import encode
+from whence.models.load import Model
+from whence.text.sentence import MASK, Sentence
+
+SCORED = "scored"
+FIRST = "scored, the first of several masks"  # as LAMA's own evaluation does
+NO_MASK = "no mask"
+NOT_LAST = "the mask is not last, and a decoder sees only what is before it"
+TOO_LONG = "longer than the model takes"
+NO_ANSWER = "no answer"
+UNKNOWN = "the answer is not in the vocabulary"
+NOT_ONE_TOKEN = "the answer is not one token"
+OUTCOMES = (SCORED, FIRST, NOT_ONE_TOKEN, UNKNOWN, NO_ANSWER, NO_MASK, NOT_LAST, TOO_LONG)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the model reads and where its prediction is looked at; `answer` is the right token where there is one."""
+
+    ids: tuple[int, ...]
+    segments: tuple[int, ...] | None
+    special: tuple[bool, ...]
+    position: int
+    answer: int | None
+
+
+def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
+    """The question, or None, and what became of the sentence: one of OUTCOMES."""
+    gaps = _gaps(model, sentence)
+    if not gaps:
+        return None, NO_MASK
+    first, causal = gaps[0], model.anatomy.causal
+    if causal and (first.after.strip(punctuation + " ") or sentence.pair is not None):
+        return None, NOT_LAST
+    asked = sentence if not causal else Sentence(first.before.rstrip())
+    try:
+        encoded = encode(model.anatomy, model.tokenizer, asked)
+    except BadInput:
+        return None, TOO_LONG
+    ids = tuple(encoded.batch.ids[0].tolist())
+    position = _last(encoded.special) if causal else ids.index(model.tokenizer.mask_token_id)
+    answer, outcome = _answer(model, sentence, first, ids, position)
+    segments = None if encoded.batch.segments is None else tuple(encoded.batch.segments[0].tolist())
+    found = Question(ids, segments, tuple(encoded.special), position, answer)
+    return found, FIRST if outcome == SCORED and len(gaps) > 1 else outcome
+
+
+def padded(questions: Sequence[Question], padding: int) -> Batch:
+    """Questions side by side, filled up on the right."""
+    width = max(len(asked.ids) for asked in questions)
+    ids = torch.tensor([[*asked.ids, *[padding] * (width - len(asked.ids))] for asked in questions])
+    mask = torch.tensor([[place < len(asked.ids) for place in range(width)] for asked in questions])
+    if questions[0].segments is None:
+        return Batch(ids, mask)
+    kinds = torch.tensor([[*(asked.segments or ()), *[0] * (width - len(asked.ids))] for asked in questions])
+    return Batch(ids, mask, kinds)
+
+
+def padding_id(model: Model) -> int:
+    """Any token will do behind the mask; the tokenizer's own where it has one."""
+    token = model.tokenizer.pad_token_id
+    return int(token) if token is not None and token >= 0 else 0
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """A mask in one of a sentence's texts, by what is written around it."""
+
+    part: int
+    before: str
+    after: str
+
+
+def _gaps(model: Model, sentence: Sentence) -> list[_Gap]:
+    """Masks in the order they are read, written as [MASK] or as the model's own."""
+    written = re.compile("|".join(re.escape(mask) for mask in {MASK, model.tokenizer.mask_token or MASK}))
+    return [
+        _Gap(part, text[: found.start()], text[found.end() :])
+        for part, text in enumerate(sentence.texts)
+        for found in written.finditer(text)
+        if text[: found.start()].strip() or not model.anatomy.causal
+    ]
+
+
+def _last(special: Sequence[bool]) -> int:
+    """The last token that stands for text."""
+    return max((place for place, flag in enumerate(special) if not flag), default=len(special) - 1)
+
+
+def _answer(model: Model, sentence: Sentence, gap: _Gap, ids: tuple[int, ...], position: int) -> tuple[int | None, str]:
+    """The token that stands where the mask stood when the answer is written there, if it is one and changes no other.
+
+    Asked in its place because many vocabularies have a word twice, with and without a space in front.
+    """
+    answer = answer_of(sentence)
+    if not answer:
+        return None, NO_ANSWER
+    causal = model.anatomy.causal
+    written = gap.before + answer + ("" if causal else gap.after)
+    whole = Sentence(sentence.text, written) if gap.part else Sentence(written, sentence.pair)
+    spoken = encode(model.anatomy, model.tokenizer, whole, truncate=True).batch.ids[0].tolist()
+    where = position + causal
+    if len(spoken) != len(ids) + causal or (*spoken[:where], *spoken[where + 1 :]) != (
+        *ids[:where],
+        *ids[position + 1 :],
+    ):
+        return None, NOT_ONE_TOKEN
+    token = int(spoken[where])
+    return (None, UNKNOWN) if token == _unknown(model.tokenizer) else (token, SCORED)
+
+
+def answer_of(sentence: Sentence) -> str:
+    """The answer, also when a table's column for labels holds it."""
+    return (sentence.labels.get("answer") or sentence.labels.get("label") or "").strip()
+
+
+def _unknown(tokenizer: Any) -> int | None:
+    """Byte-level vocabularies know everything and name their end of text as unknown."""
+    ends = {tokenizer.eos_token_id, tokenizer.bos_token_id}
+    return None if tokenizer.unk_token_id in ends else tokenizer.unk_token_id

@@ -1,0 +1,36 @@
+"""What a map says of each target in one number: how much is its own, whether that is most, how spread the rest is."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from whence.measures.norms.rollout import shares
+
+# units of maps that cannot be negative: their rows can be read as shares
+POSITIVE = frozenset({"share", "length", "norm"})
+TO = "to"
+
+
+def quantities(unit: str) -> tuple[str, ...]:
+    """What is said of each token by a map of this unit."""
+    return ("own", "own_largest", "entropy") if unit in POSITIVE else ("own",)
+
+
+def summaries(
+    maps: Float[Tensor, "b x t s"], unit: str, classes: Float[Tensor, "b s c"]
+) -> dict[str, Float[Tensor, "b x t"] | Bool[Tensor, "b x t"] | Float[Tensor, "b x t c"]]:
+    """Quantity -> value per target; `x` is heads or layers. Rows of positive maps are divided by their sums first.
+
+    own          m_ii
+    own_largest  m_ii >= m_ij for every j             (positive maps only)
+    entropy      - sum_j m_ij ln m_ij, in nats        (positive maps only)
+    to           sum of m_ij over the sources j of each class; NaN in a sentence that has none
+    """
+    rows = shares(maps) if unit in POSITIVE else maps
+    own = rows.diagonal(dim1=-2, dim2=-1)
+    absent = (classes.sum(dim=1) == 0)[:, None, None]
+    found = {"own": own, TO: (rows @ classes[:, None]).masked_fill(absent, torch.nan)}
+    if unit in POSITIVE:
+        found["own_largest"] = own >= rows.amax(dim=-1)
+        found["entropy"] = torch.special.entr(rows).sum(dim=-1)
+    return found

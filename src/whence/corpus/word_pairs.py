@@ -1,0 +1,75 @@
+"""Which words of a sentence are looked at in pairs: coreferent or not, governor and dependent, neighbours."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from whence.corpus.annotate import Coded
+from whence.text.readers.pairs import head
+from whence.text.sentence import Sentence
+
+NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How much the target word has of the source word is what will be measured. None where it does not apply."""
+
+    kind: str
+    target: int
+    source: int
+    relation: str | None = None
+    target_is_head: bool | None = None
+    coreferent: bool | None = None
+
+
+def pairs(coded: Coded, neighbours: int) -> list[Pair]:
+    """All pairs whose words have tokens, in both directions."""
+    every = (*_coreference(coded.sentence), *_dependency(coded.sentence), *_neighbours(coded, neighbours))
+    return [pair for pair in every if pair.target in coded.pieces and pair.source in coded.pieces]
+
+
+def _coreference(sentence: Sentence) -> Iterator[Pair]:
+    """Heads of mentions and nominal words, any two; whether they are heads of mentions of one entity.
+
+    A word inside a mention of the other's entity that is not its head ("President" in "President Obama ... he") is
+    neither coreferent nor not, and is left out. Without mentions in the sentence nothing is known.
+    """
+    if not sentence.mentions:
+        return
+    heads = _entities(sentence, heads_only=True)
+    inside = _entities(sentence, heads_only=False)
+    nominal = {place for place, word in enumerate(sentence.words) if word.labels.get("upos") in NOMINAL}
+    words = sorted(nominal | heads.keys())
+    nobody: frozenset[str] = frozenset()
+    for target in words:
+        for source in words:
+            same = bool(heads.get(target, nobody) & heads.get(source, nobody))
+            if target != source and (same or not inside.get(target, nobody) & inside.get(source, nobody)):
+                yield Pair("coreference", target, source, coreferent=same)
+
+
+def _entities(sentence: Sentence, heads_only: bool) -> dict[int, frozenset[str]]:
+    found: dict[int, frozenset[str]] = {}
+    for mention in sentence.mentions:
+        for word in (head(sentence, mention),) if heads_only else mention.words:
+            found[word] = found.get(word, frozenset()) | {mention.entity}
+    return found
+
+
+def _dependency(sentence: Sentence) -> Iterator[Pair]:
+    for place, word in enumerate(sentence.words):
+        if word.head is not None and word.head != place:
+            relation = word.labels.get("deprel")
+            yield Pair("dependency", place, word.head, relation, target_is_head=False)
+            yield Pair("dependency", word.head, place, relation, target_is_head=True)
+
+
+def _neighbours(coded: Coded, reach: int) -> Iterator[Pair]:
+    """Words at most `reach` apart in the same text."""
+    every = coded.sentence.words
+    for second in (False, True):
+        text = [place for place in coded.pieces if every[place].in_pair == second]
+        for at, target in enumerate(text):
+            for source in text[max(0, at - reach) : at + reach + 1]:
+                if source != target and abs(source - target) <= reach:
+                    yield Pair("neighbour", target, source)

@@ -1,0 +1,197 @@
+"""One part, from sentences to written tables: what every engine does, wherever it runs."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from whence.corpus import tables
+from whence.corpus.annotate import Coded, coded
+from whence.corpus.compute import Measured, measured
+from whence.corpus.part_moments import Collected, groups_of
+from whence.corpus.parts import Part, batches
+from whence.corpus.plan import Plan
+from whence.corpus.store import Store, write_part
+from whence.corpus.word_pairs import Pair, pairs
+from whence.errors import BadInput, TooLong
+from whence.measures.registry import BY_HEAD, HEADS
+from whence.models.encode import encode
+from whence.models.load import Model
+from whence.models.memory import attention_bytes, claim
+
+# what the maps of one batch may take; a constant, because batches must not depend on the machine
+BATCH_BYTES = 512 * 2**20
+
+# variable, layer, head, the map
+Map = tuple[str, int, int | None, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """A model and a plan; parts go in, records come out, tables go to the store."""
+
+    model: Model
+    plan: Plan
+    store: Store
+
+    def do(self, part: Part) -> dict[str, Any]:
+        return self.write(self.measure(self.prepare(part)))
+
+    def prepare(self, part: Part) -> "Prepared":
+        """The part's tokens; like `write`, no work for the model."""
+        sentences, skipped = self._coded(part)
+        return Prepared(part, skipped, _Found.of(sentences, self.plan))
+
+    def measure(self, prepared: "Prepared") -> "Prepared":
+        found, sentences = prepared.found, prepared.found.sentences
+        with _threads(self.plan.threads):
+            for places in batches([len(each) for each in sentences], self._rows):
+                chosen = [sentences[place] for place in places]
+                longest = len(chosen[0])
+                claim(len(chosen) * self._bytes(longest), longest, self.model.model.device, None)
+                found.add(places, measured(self.model, self.plan, chosen, found.moments.classes))
+        return prepared
+
+    def write(self, prepared: "Prepared") -> dict[str, Any]:
+        """The record of the part, once its tables are in the store."""
+        sentences = prepared.found.sentences
+        about = {
+            "sha256": prepared.part.sha256,
+            "sentences": len(sentences),
+            "tokens": sum(len(each) for each in sentences),
+            "skipped": prepared.skipped,
+        }
+        written = {name: tables.as_parquet(table) for name, table in prepared.found.tables().items()}
+        return write_part(self.store, prepared.part.number, written, about)
+
+    def _coded(self, part: Part) -> tuple[list[Coded], list[dict[str, Any]]]:
+        """The sentences with their tokens, and those left out with the reason."""
+        found, skipped = [], []
+        for number, sentence in enumerate(part.sentences, part.first):
+            try:
+                encoded = encode(
+                    self.model.anatomy, self.model.tokenizer, sentence, truncate=self.plan.too_long == "truncate"
+                )
+            except BadInput as error:
+                if self.plan.too_long != "skip":
+                    name = f" ({sentence.id})" if sentence.id else ""
+                    raise BadInput(f"Sentence {number:,}{name} of the corpus, counted from 0: {_why(error)}") from error
+                skipped.append({"sentence": number, "why": str(error)})
+            else:
+                found.append(coded(number, encoded, self.model.tokenizer))
+        return found, skipped
+
+    def _rows(self, longest: int) -> int:
+        """How many sentences of this length are measured together."""
+        return min(self.plan.batch_tokens // longest, BATCH_BYTES // self._bytes(longest))
+
+    def _bytes(self, tokens: int) -> int:
+        """What one sentence takes: attention while it is computed, the maps that are kept and their copies."""
+        anatomy, plan = self.model.anatomy, self.plan
+        by_head = anatomy.heads * len(plan.of_dims(HEADS)) if plan.maps else 0
+        kept = 8 * tokens**2 * len(plan.layers) * (len(plan.map_names) + by_head)
+        return kept + attention_bytes(1, anatomy.heads, tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A part on its way: its sentences with their tokens, those left out with the reason, what was found so far."""
+
+    part: Part
+    skipped: list[dict[str, Any]]
+    found: "_Found"
+
+
+@dataclass(eq=False)
+class _Found:
+    """What a part's batches gave, back in the order of the corpus."""
+
+    sentences: list[Coded]
+    plan: Plan
+    moments: Collected
+    pairs: list[list[Pair]]
+    tokens: list[dict[str, np.ndarray]]
+    flows: list[dict[str, np.ndarray]]
+    maps: list[list[Map]]
+    heads: list[dict[str, np.ndarray]]
+
+    @classmethod
+    def of(cls, sentences: list[Coded], plan: Plan) -> "_Found":
+        classes = sorted({name for each in sentences for name in each.classes})
+        moments = Collected(groups_of(sentences, plan.by), classes)
+        chosen = [pairs(each, plan.neighbours) if plan.map_names else [] for each in sentences]
+        count = len(sentences)  # `add` puts the real ones into their places
+        return cls(sentences, plan, moments, chosen, [{}] * count, [{}] * count, [[]] * count, [{}] * count)
+
+    def add(self, places: list[int], batch: Measured) -> None:
+        self.moments.add(batch, [self.sentences[place] for place in places])
+        for row, place in enumerate(places):
+            length = len(self.sentences[place])
+            self.tokens[place] = {name: values[row, :, :length].copy() for name, values in batch.tokens.items()}
+            self.flows[place] = self._flows(place, row, batch)
+            self.heads[place] = {name: values[row].copy() for name, values in batch.sentences.items()}
+            if self.plan.maps:
+                self.maps[place] = list(_maps(row, length, self.plan.layers, batch))
+
+    def _flows(self, place: int, row: int, batch: Measured) -> dict[str, np.ndarray]:
+        """Word-level values of the sentence's pairs by layer: means over the pieces of both words."""
+        each, found = self.sentences[place], self.pairs[place]
+        if not found:
+            return {name: np.empty((len(self.plan.layers), 0), dtype=np.float32) for name in self.plan.map_names}
+        order = {word: at for at, word in enumerate(each.pieces)}
+        target = [order[pair.target] for pair in found]
+        source = [order[pair.source] for pair in found]
+        mean, length = each.averaging, len(each)
+        return {
+            name: (mean @ batch.maps[name][row, :, :length, :length] @ mean.T)[:, target, source]
+            for name in self.plan.map_names
+        }
+
+    def tables(self) -> dict[str, Any]:
+        layers, names = self.plan.layers, self.plan.token_columns
+        found = {
+            "sentences": tables.sentence_table(self.sentences),
+            "tokens": tables.token_table(self.sentences, self.tokens, layers, names),
+            "moments": self.moments.table(layers),
+        }
+        if self.plan.map_names:
+            found["pairs"] = tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
+        if by_head := self.plan.of_dims(BY_HEAD):
+            found["heads"] = tables.head_table(self.sentences, self.heads, layers, by_head)
+        if self.plan.maps:
+            every = zip(self.sentences, self.maps, strict=True)
+            found["maps"] = tables.map_table([(each.number, *row) for each, rows in every for row in rows])
+        return found
+
+
+def _maps(row: int, length: int, layers: tuple[int, ...], batch: Measured) -> Iterator[Map]:
+    """Every map of a sentence; of measures by head those of the heads."""
+    for name, values in batch.maps.items():
+        if name not in batch.head_maps:
+            for at, layer in enumerate(layers):
+                yield name, layer, None, values[row, at, :length, :length].copy()
+    for name, values in batch.head_maps.items():
+        for (at, layer), head in itertools.product(enumerate(layers), range(values.shape[2])):
+            yield name, layer, head, values[row, at, head, :length, :length].copy()
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """As many for every part, wherever it is measured: the last digits depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _why(error: BadInput) -> str:
+    """The reason, with what can be done about it here."""
+    if not isinstance(error, TooLong):
+        return str(error)
+    return f"{str(error).partition(';')[0]}; cut such sentences off, or leave them out (too_long, --too-long)."

@@ -1,0 +1,98 @@
+"""Lengths of all pairs' vectors from one small matrix per source token: the inner products of its heads' vectors.
+
+With f_h(x_j) = v^h_j W_h and G_j[h, k] = <f_h(x_j), f_k(x_j)>: |sum_h A^h_ij f_h(x_j)|^2 = a_ij^T G_j a_ij. A norm's
+linear part L z = weight * (z - mean z) has Gram matrices <L f_h, L f_k> of its own. Every step works on a piece small
+enough for the cache: the arithmetic is little, and moving tensors to and fro would be most of the time.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from einops import einsum, rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from whence.measures.norms.vectors import anatomy_of, chunks
+from whence.models.block import Block
+from whence.models.weights import Norm
+
+# entries held at a time: of BERT-base, the vectors of all heads of 256 tokens, and the weights of 1024 x 128 pairs;
+# smaller pieces would fit the cache better still, but each is a wait for all threads, dear on a busy machine
+VECTORS = 12 * 256 * 768
+PAIRS = 12 * 1024 * 128
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Of the vector sum_h A^h_ij f_h(x_j): its length, and past the linear part of the attention's norm if it has one.
+
+    `own` are the vectors of the diagonal themselves, which fall off on the way.
+    """
+
+    plain: Float[Tensor, "b t s"]
+    normed: Float[Tensor, "b t s"]
+    own: Float[Tensor, "b t m"]
+
+
+def lengths(block: Block) -> Lengths:
+    """|sum_h A^h_ij f_h(x_j)| and |L sum_h A^h_ij f_h(x_j)| for every pair."""
+    norms = anatomy_of(block).attention_norms
+    assert norms.inside is None or norms.after is None, "no family has both"
+    grams, own = _grams(block, norms.after if norms.inside is None else norms.inside)
+    squares = _quadratic(block.attention, grams)
+    plain, *normed = squares.clamp_(min=0).sqrt_().unbind()
+    return Lengths(plain, normed[0] if normed else plain, own)
+
+
+def _grams(block: Block, norm: Norm | None) -> tuple[Float[Tensor, "b s kh h"], Float[Tensor, "b s m"]]:
+    """Gram matrices of every source token, those past the norm below the plain ones, and the tokens' own vectors.
+
+    Under a centred norm the vectors are kept without their means, which come back into the plain ones by
+    <f, g> = <f - mean f, g - mean g> + m mean f mean g: a sum without cancellation.
+    """
+    weight = anatomy_of(block).projection.weight
+    values = rearrange(block.values, "b h s d -> h (b s) d")
+    diagonal = rearrange(block.attention.diagonal(dim1=-2, dim2=-1), "b h t -> (b t) 1 h")
+    centred = norm is not None and norm.centred
+    centre = weight.mean(dim=-1, keepdim=True)
+    grams, own = _uncentred(values, diagonal, weight - centre if centred else weight, norm)
+    if centred:
+        means = einsum(values, centre[..., 0], "h n d, h d -> n h")
+        grams[:, : len(weight)].baddbmm_(means[:, :, None], means[:, None], alpha=weight.shape[-1])
+        own += diagonal @ means[:, :, None]
+    batch = len(block.input)
+    return rearrange(grams, "(b s) g h -> b s g h", b=batch), rearrange(own, "(b s) 1 m -> b s m", b=batch)
+
+
+def _uncentred(
+    values: Float[Tensor, "h n d"], diagonal: Float[Tensor, "n 1 h"], weight: Float[Tensor, "h d m"], norm: Norm | None
+) -> tuple[Float[Tensor, "n kh h"], Float[Tensor, "n 1 m"]]:
+    heads, tokens, width = len(weight), values.shape[1], weight.shape[-1]
+    rows = heads if norm is None else 2 * heads
+    size = max(1, VECTORS // (heads * width))
+    buffer = values.new_empty(rows * min(size, tokens) * width)
+    grams, own = values.new_empty(tokens, rows, heads), values.new_empty(tokens, 1, width)
+    for part in chunks(tokens, size):
+        count = part.stop - part.start
+        vectors = buffer[: rows * count * width].view(rows, count, width)
+        torch.bmm(values[:, part], weight, out=vectors[:heads])
+        if norm is not None:
+            torch.mul(vectors[:heads], norm.weight.square(), out=vectors[heads:])
+        given = rearrange(vectors[:heads], "h n m -> n h m")
+        torch.bmm(rearrange(vectors, "g n m -> n g m"), given.mT, out=grams[part])
+        torch.bmm(diagonal[part], given, out=own[part])
+    return grams, own
+
+
+def _quadratic(attention: Float[Tensor, "b h t s"], grams: Float[Tensor, "b s kh h"]) -> Float[Tensor, "k b t s"]:
+    """a_ij^T G_j a_ij for every pair and each kind of Gram matrix."""
+    batch, heads, targets, sources = attention.shape
+    squares = attention.new_empty(grams.shape[2] // heads, batch, targets, sources)
+    many = max(1, PAIRS // (heads * targets * sources))
+    for rows in chunks(batch, many):
+        for part in chunks(sources, max(1, PAIRS // (heads * targets))):
+            seen = rearrange(attention[rows, :, :, part], "b h t s -> (b s) h t")
+            mapped = rearrange(grams[rows, part].flatten(0, 1) @ seen, "n (k h) t -> n k h t", h=heads)
+            summed = mapped.mul_(seen[:, None]).sum(dim=2)
+            squares[:, rows, :, part] = rearrange(summed, "(b s) k t -> k b t s", s=part.stop - part.start)
+    return squares

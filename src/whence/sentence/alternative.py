@@ -1,0 +1,56 @@
+"""Another attention with the same output, demonstrated on a text (Brunner et al. 2020)."""
+
+from collections.abc import Sequence
+
+import torch
+import xarray
+
+from whence.errors import Unsupported
+from whence.measures.attention.alternative import alternative_of
+from whence.models.encode import encode
+from whence.models.load import Model, loaded
+from whence.sentence.measure import precision, provenance
+from whence.text.sentence import sentence
+
+NEEDS = frozenset({"attention", "rows", "values"})
+
+
+def alternative(
+    model: Model,
+    text: object,
+    layer: int,
+    head: int,
+    row: int | None = None,
+    direction: Sequence[float] | str | None = None,
+    seed: int = 0,
+) -> xarray.Dataset:
+    """One head's attention moved as far as it can go without any effect, put back into the model and checked.
+
+    `direction` is random (from `seed`) unless given as numbers, one for each source; "unlike" finds the attention that
+    shares least weight with the real one.
+    `attention` and `alternative` are both distributions over the sources. The attributes say how far a weight moved
+    (`change`) and how little the head's output and the logits did (relative to their largest entry).
+    """
+    if missing := ", ".join(sorted(NEEDS - loaded(model).gives)):
+        raise Unsupported(
+            f"Another attention needs {missing}, which the family {model.anatomy.family!r} does not give."
+        )
+    read = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, read)
+    given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
+    found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
+    both = {"attention": found.attention, "alternative": found.alternative}
+    dtype = precision(model.model.dtype)
+    tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}
+    return xarray.Dataset(
+        {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in both.items()},
+        coords={"layer": layer, "head": head, **tokens},
+        attrs=provenance(model, ["effective"], {"row": row, "direction": direction, "seed": seed})
+        | {
+            "text": read.text,
+            "pair": read.pair or "",
+            "change": found.change,
+            "output_difference": found.output_difference,
+            "logits_difference": found.logits_difference,
+        },
+    )

@@ -1,0 +1,201 @@
+"""The LM head at a text's masks, or at any position and layer: what each of its steps says, as a Dataset."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray
+from jaxtyping import Float
+from torch import Tensor
+
+from whence._arguments import numbers
+from whence.errors import BadInput
+from whence.measures.lm_head.ranks import pearson, place, spearman
+from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
+from whence.models.encode import Encoded, encode, pieces
+from whence.models.load import Model, loaded
+from whence.sentence.measure import provenance
+from whence.text.sentence import MASK, sentence
+
+# the axes before the stages; each is there only when several were asked for
+LEADING = ("layer", "position")
+# what a weight or bias of the head is along
+_AXES = {"dense_weight": ("width", "hidden"), "project_weight": ("width", "hidden"), "decoder_bias": ("vocabulary",)}
+
+
+def head(
+    model: Model,
+    text: object,
+    position: int | Iterable[int] | None = None,
+    layer: int | Iterable[int] | str | None = None,
+    k: int = 10,
+    *,
+    truncate: bool = False,
+) -> xarray.Dataset:
+    """What every step of the LM head says about every token of the vocabulary.
+
+    `position` is every mask of the text, or in a decoder its last token, unless named. `layer` is the last; another
+    one, a list or "all" sends those layers' states through the same head (the lens; 0 is the embedding's output).
+    `scores` of the last stage are the model's logits; `spearman` and `pearson` compare the stages over the vocabulary;
+    `top`, `top_id`, `top_score` hold the k best tokens; `prediction_rank` says where each stage puts the token that
+    the last stage of the last layer asked for puts first.
+    """
+    stages = stages_of(loaded(model).anatomy)
+    given = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, given, truncate)
+    places = positions_of(model, encoded, position)
+    layers = layers_of(layer, model.anatomy.layers)
+    states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, layers)
+    found = scores(stages, states.flatten(0, 1)).unflatten(0, (len(layers), len(places)))
+    dataset = _labelled(model, stages, encoded, found, places, layers, _count(k))
+    several = {"layer": isinstance(layer, Iterable), "position": len(places) > 1}
+    single = {axis: 0 for axis in LEADING if not several[axis]}
+    options = {"position": places, "layer": layers, "k": k}
+    attributes = provenance(model, ["head"], options) | {"text": given.text, "pair": given.pair or ""}
+    return dataset.isel(single).assign_attrs(attributes)
+
+
+def predictions(model: Model, text: object, k: int = 10, truncate: bool = False) -> xarray.Dataset:
+    """The best tokens after every stage at every mask, or at the last token of a decoder, to stand beside measures.
+
+    Empty when the model has no head, or the text no mask.
+    """
+    if "head" not in model.gives:
+        return xarray.Dataset()
+    encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
+    places = [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+    if not places:
+        return xarray.Dataset()
+    stages = stages_of(model.anatomy)
+    states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, [model.anatomy.layers])
+    found = scores(stages, states[0])[None]
+    tokens = top(found, k)[1].unique().tolist()
+    known = dict(zip(tokens, named(model, tokens), strict=True))
+    best = xarray.Dataset(_best(found, k, known)).isel(layer=0)
+    return best.assign_coords(_places(encoded, places) | {"stage": stages.names})
+
+
+def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | None) -> list[int]:
+    """The positions asked for, checked; else every mask, or the last token a decoder read."""
+    count = len(encoded.tokens)
+    if asked is None:
+        _check_mask(model, encoded)
+        return [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+    wanted = numbers("position", asked)
+    wrong = [place for place in wanted if not -count <= place < count]
+    if wrong or not wanted:
+        raise BadInput(f"The text has positions 0 to {count - 1}, and {wrong[0] if wrong else 'none'} was asked for.")
+    return [place % count for place in wanted]
+
+
+def layers_of(asked: int | Iterable[int] | str | None, count: int) -> list[int]:
+    if isinstance(asked, str) and asked != "all":
+        raise BadInput(f"A layer is a number, a list of numbers or 'all', and {asked!r} was given.")
+    if asked is None or asked == "all":
+        return [count] if asked is None else list(range(count + 1))
+    found = numbers("layer", asked)
+    wrong = [layer for layer in found if not 0 <= layer <= count]
+    if wrong or not found:
+        raise BadInput(
+            f"The model has layers 0 (the embedding) to {count}, and {wrong[0] if wrong else 'none'} was asked for."
+        )
+    return found
+
+
+def named(model: Model, tokens: Sequence[int]) -> list[str]:
+    """Tokens made legible; rows of the embedding that the tokenizer has no token for are called by number."""
+    count = len(model.tokenizer)  # counts the vocabulary anew each time
+    names = iter(pieces(model.tokenizer, [token for token in tokens if token < count]))
+    return [next(names) if token < count else f"<{token}>" for token in tokens]
+
+
+def _check_mask(model: Model, encoded: Encoded) -> None:
+    """A decoder would read the letters of a mask, and a masked model needs one."""
+    if model.anatomy.causal:
+        if any(MASK in text for text in encoded.sentence.texts):
+            raise BadInput(f"A decoder has no mask and predicts what comes next; end the text before {MASK}.")
+    elif not _masks(model, encoded):
+        raise BadInput(
+            f"The text has no mask; put {MASK} in the place of the word to be predicted, or name a position"
+            " (--position, in Python: position=)."
+        )
+
+
+def _last(encoded: Encoded) -> int:
+    """The last token that stands for text: some tokenizers put an end token behind it."""
+    return max(
+        (place for place, special in enumerate(encoded.special) if not special), default=len(encoded.special) - 1
+    )
+
+
+def _masks(model: Model, encoded: Encoded) -> list[int]:
+    token = model.tokenizer.mask_token_id
+    return [] if token is None else (encoded.batch.ids[0] == token).nonzero().flatten().tolist()
+
+
+def _count(k: int) -> int:
+    if k < 1:
+        raise BadInput(f"How many of the best tokens to show is at least 1, and {k} was given.")
+    return k
+
+
+def _labelled(
+    model: Model,
+    stages: Stages,
+    encoded: Encoded,
+    found: Float[Tensor, "l p g v"],
+    places: Sequence[int],
+    layers: Sequence[int],
+    k: int,
+) -> xarray.Dataset:
+    words = np.array(named(model, range(found.shape[-1])), dtype=object)
+    by_stage = (*LEADING, "stage")
+    data: dict[str, Any] = {
+        "scores": ((*by_stage, "vocabulary"), found),
+        "spearman": ((*by_stage, "other_stage"), spearman(found).to(found.dtype)),
+        "pearson": ((*by_stage, "other_stage"), pearson(found).to(found.dtype)),
+    }
+    data |= {name: (_AXES.get(name, _axis(name)), values) for name, values in stages.arrays.items()}
+    arrays = {name: (dims, _numpy(values)) for name, (dims, values) in data.items()}
+    arrays |= _best(found, k, words)
+    coords = {
+        "layer": list(layers),
+        **_places(encoded, places),
+        "stage": stages.names,
+        "other_stage": stages.names,
+        "rank": np.arange(1, arrays["top_id"][1].shape[-1] + 1),
+        "vocabulary": np.arange(found.shape[-1]),
+        "vocabulary_token": ("vocabulary", words),
+    }
+    return xarray.Dataset(arrays, coords)
+
+
+def _best(
+    found: Float[Tensor, "l p g v"], k: int, words: Mapping[int, str] | np.ndarray
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The k best tokens of every stage, and where it puts the one that the last stage of the last layer puts first."""
+    by_stage = (*LEADING, "stage")
+    best, tokens = (_numpy(values) for values in top(found, k))
+    first = found[-1, :, -1].argmax(dim=-1)[None, :, None].expand(found.shape[:-1])
+    return {
+        "top": ((*by_stage, "rank"), np.vectorize(words.__getitem__, otypes=[object])(tokens)),
+        "top_id": ((*by_stage, "rank"), tokens),
+        "top_score": ((*by_stage, "rank"), best),
+        "prediction_rank": (by_stage, _numpy(place(found, first))),
+    }
+
+
+def _places(encoded: Encoded, places: Sequence[int]) -> dict[str, Any]:
+    return {"position": list(places), "position_token": ("position", [encoded.tokens[token] for token in places])}
+
+
+def _axis(name: str) -> tuple[str]:
+    """What reads the stream is as wide as it; behind a dense layer it may be narrower, and is called hidden."""
+    return ("width",) if name.startswith("final_norm") else ("hidden",)
+
+
+def _numpy(values: Tensor) -> np.ndarray:
+    if values.is_floating_point():
+        values = values.to(torch.promote_types(values.dtype, torch.float32))
+    return values.cpu().numpy()

@@ -1,0 +1,224 @@
+"""One sentence, measured: a verified pass, every measure asked for, one labelled Dataset."""
+
+import itertools
+import json
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import xarray
+from torch import Tensor
+
+from whence._arguments import numbers, share, whole
+from whence.errors import BadInput
+from whence.measures.flow.summaries import NEIGHBOURS
+from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
+from whence.models.anatomy import Anatomy
+from whence.models.block import Block
+from whence.models.capture import walk
+from whence.models.encode import Encoded, encode
+from whence.models.fingerprint import provenance as of_model
+from whence.models.load import Model, loaded
+from whence.models.memory import attention_bytes, claim, gigabytes
+from whence.text.sentence import Sentence, sentence
+
+LARGE = 1_000_000_000
+# options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, and the least of them
+SHARES = {"tolerance": True, "block_error": False, "error": False}
+WHOLE = {"seed": 0, "memory": 1}
+log = logging.getLogger("whence")
+
+
+def measure(
+    model: Model,
+    text: object,
+    measures: str | Iterable[str] = ("attention",),
+    *,
+    layers: int | Iterable[int] | None = None,
+    truncate: bool = False,
+    memory_limit: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> xarray.Dataset:
+    """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
+
+    `layers` keeps only those blocks (1 is the first). Blocks that do not attend, in hybrids, are NaN where attention is
+    needed. A text longer than the model takes is an error unless `truncate`.
+    `progress(done, of)` is called during the computation, and may end it by raising. Other keywords are options of
+    the measures, such as `mode` and `error` of contributions; the page of a measure in the documentation lists its own.
+    """
+    wanted = chosen(measures, loaded(model).gives, model.anatomy.family)
+    names = list(dict.fromkeys(owners()[variable] for variable in wanted))
+    settled = settled_options(names, options)
+    kept = layers_of(layers, model.anatomy.layers)
+    _check_attending(kept, wanted.values(), model.anatomy)
+    given = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, given, truncate)
+    _claim(model, wanted, len(encoded.tokens), memory_limit)
+    with torch.autocast(model.model.device.type, enabled=False):
+        arrays = _arrays(model, wanted, encoded, settled, kept, progress)
+    dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
+    return dataset.assign_attrs(provenance(model, names, settled) | _texts(given))
+
+
+def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of these measures, with their defaults, or one sentence on what makes no sense."""
+    found = options_of(names, given)
+    for name, zero in SHARES.items():
+        if found.get(name) is not None:
+            share(name, found[name], zero)
+    for name, least in WHOLE.items():
+        if name in found:
+            found[name] = whole(name, found[name], least)
+    return found
+
+
+def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
+    """The layers asked for, checked and in order; all when none are named."""
+    if asked is None:
+        return list(range(1, count + 1))
+    found = sorted(set(numbers("layer", asked)))
+    wrong = [layer for layer in found if not 1 <= layer <= count]
+    if wrong or not found:
+        raise BadInput(f"The model has layers 1 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")
+    return found
+
+
+def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy: Anatomy) -> None:
+    """Not all that was asked for would be NaN."""
+    if all(variable.of_attention for variable in wanted) and not set(layers) & set(anatomy.attending):
+        raise BadInput(f"None of the layers asked for attends; {anatomy.listed_attending} do.")
+
+
+def _arrays(
+    model: Model,
+    wanted: Mapping[str, Variable],
+    encoded: Encoded,
+    options: Mapping[str, Any],
+    layers: list[int],
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, np.ndarray]:
+    """Variable -> array with all its axes."""
+    bases = {variable.base for variable in wanted.values() if variable.base is not None}
+    needed = frozenset(wanted) | bases
+    settings = Settings(model.anatomy, encoded.batch, needed, options, tuple(layers), progress)
+    found = _over_blocks(settings, computes("block", needed))
+    for compute in computes("layers", needed):
+        found |= compute(found, settings)
+    arrays = {name: _placed(found[name], wanted[name]) for name in wanted if name in found}
+    for compute in computes("model", needed):
+        arrays |= {name: kept.numpy() for name, kept in _kept(compute(settings), settings).items() if name in wanted}
+    return arrays
+
+
+def computes(over: str, needed: Iterable[str]) -> list[Callable[..., Mapping[str, Tensor]]]:
+    """The functions behind the variables, each once."""
+    rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in sorted(needed))]
+    return list({row.source: row.compute for row in rows if row.over == over}.values())
+
+
+def _over_blocks(settings: Settings, computes: list[Callable[..., Mapping[str, Tensor]]]) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first, batch second; only one block's attention is alive at a time."""
+    if not computes:
+        return {}
+    steps = itertools.count(1)
+
+    def visit(block: Block) -> dict[str, Tensor]:
+        kept: dict[str, Tensor] = {}
+        if not block.attends:
+            return kept
+        for compute in computes:
+            kept |= _kept(compute(block, settings), settings)
+            if settings.progress is not None:
+                settings.progress(next(steps), len(settings.anatomy.attending) * len(computes))
+        return kept
+
+    return stacked(walk(settings.anatomy, settings.batch, visit).blocks)
+
+
+def stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
+    known = next(kept for kept in blocks if kept)
+    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
+    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
+
+
+def _kept(found: Mapping[str, Tensor], settings: Settings) -> dict[str, Tensor]:
+    """What was wanted, in the precision it is given back in."""
+    dtype = precision(settings.anatomy.model.dtype)
+    return {name: values.to("cpu", dtype) for name, values in found.items() if name in settings.wanted}
+
+
+def precision(dtype: torch.dtype) -> torch.dtype:
+    """float64 for a model in float64; float32 for all others, half precision included."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _placed(values: Tensor, variable: Variable) -> np.ndarray:
+    """Without the batch, the layer axis where the variable has it."""
+    return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
+
+
+def _labelled(
+    arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Variable], encoded: Encoded, layers: int
+) -> xarray.Dataset:
+    data = {
+        name: (variable.dims, arrays[name], {"units": variable.unit, "long_name": variable.about})
+        for name, variable in wanted.items()
+    }
+    dataset = xarray.Dataset(data)
+    return dataset.assign_coords(_coordinates(dataset, encoded, layers))
+
+
+def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: int) -> dict[str, Any]:
+    """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
+    labels = {
+        "token": np.array(encoded.tokens, dtype=str),
+        "token_id": encoded.batch.ids[0].numpy(),
+        "word": np.array(encoded.words, dtype=str),
+        "is_special": np.array(encoded.special),
+    }
+    labels |= {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
+    found: dict[str, Any] = {"layer": np.arange(1, layers + 1)}
+    for axis in ("target", "source"):
+        if axis in dataset.dims:
+            found[axis] = np.arange(len(encoded.tokens))
+            found |= {f"{axis}_{name}": (axis, values) for name, values in labels.items()}
+    if "head" in dataset.dims:
+        found["head"] = np.arange(dataset.sizes["head"])
+    if "method" in dataset.dims:
+        found["method"] = list(METHODS)
+    if "distance" in dataset.dims:
+        found["distance"] = np.arange(1 - len(encoded.tokens), len(encoded.tokens))
+    if "neighbour" in dataset.dims:
+        found["neighbour"] = list(NEIGHBOURS)
+    return found
+
+
+def provenance(model: Model, names: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Where every number came from, in types that every file format keeps."""
+    return of_model(model) | {
+        "measures": ",".join(names),
+        "parameters": json.dumps(options, default=str, sort_keys=True),
+        "seed": int(options.get("seed", 0)),
+        "schema": SCHEMA,
+    }
+
+
+def _texts(given: Sentence) -> dict[str, str]:
+    return {"text": given.text, "pair": given.pair or ""}
+
+
+def _claim(model: Model, wanted: Mapping[str, Variable], tokens: int, limit: int | None) -> None:
+    anatomy = model.anatomy
+    sizes = {"layer": anatomy.layers, "head": anatomy.heads, "method": len(METHODS), "neighbour": len(NEIGHBOURS)}
+    sizes |= {"target": tokens, "source": tokens, "distance": 2 * tokens - 1}
+    size = precision(model.model.dtype).itemsize
+    kept = sum(size * math.prod(sizes[dim] for dim in variable.dims) for variable in wanted.values())
+    needed = 2 * kept + attention_bytes(1, anatomy.heads, tokens)  # stacking holds the pieces and the whole
+    if needed > LARGE:
+        log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(needed))
+    claim(needed, tokens, model.model.device, limit)

@@ -1,0 +1,58 @@
+"""Files and datasets to sentences: one verb, one table of formats, everything lazy."""
+
+from glob import glob, has_magic
+from os import PathLike, fspath
+from pathlib import Path, PurePath
+from typing import Any
+
+from whence.errors import BadInput
+from whence.text.readers.corpus import Corpus
+from whence.text.readers.formats import COMPRESSIONS, FORMATS, by_ending
+from whence.text.readers.lines import STANDARD_INPUT, check_file
+
+__all__ = ["Corpus", "read"]
+
+
+def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | None = None, **options: Any) -> Corpus:
+    """A corpus by its file's ending, or by a prefix as in "mrpc:dev.tsv", "hf:user/dataset", "stdin:".
+
+    "shards/*.txt.gz" reads all such files, sorted by name. A malformed record is an error that names file and line;
+    with `skip_bad` it is counted in `corpus.skipped`. `limit` takes the first sentences only. Other keywords are
+    options of the format, such as the columns text, pair and label of a table.
+    """
+    given = fspath(source)
+    prefix, colon, rest = given.partition(":")
+    named = bool(colon) and prefix in FORMATS
+    if colon and not named and len(prefix) > 1 and Path(rest).is_file() and not Path(given).exists():
+        raise BadInput(f"There is no format {prefix!r}; there are {', '.join(FORMATS)}.")
+    path = rest if named else given
+    name = prefix if named else "text" if path == STANDARD_INPUT else by_ending(path)
+    if limit is not None and limit < 0:
+        raise BadInput(f"The limit is a number of sentences, and {limit} was given.")
+    _check_options(name, options)
+    return Corpus(_stem(path), name, (path,) if name == "hf" else _files(path), options, skip_bad, limit)
+
+
+def _files(path: str) -> tuple[str, ...]:
+    found = sorted(glob(path, recursive=True)) if has_magic(path) and not Path(path).exists() else [path]
+    if not found:
+        raise BadInput(f"No file is called {path!r}.")
+    for file in found:
+        check_file(file)
+    return tuple(found)
+
+
+def _check_options(name: str, options: dict[str, Any]) -> None:
+    known = FORMATS[name].options()
+    for option in options:
+        if option not in known:
+            has = f"its options are {', '.join(known)}" if known else "it has none"
+            raise BadInput(f"The format {name} has no option {option!r}; {has}.")
+
+
+def _stem(path: str) -> str:
+    """The file's name without its endings."""
+    name = PurePath(path.rstrip("/")).name if path != STANDARD_INPUT else "stdin"
+    for endings in (COMPRESSIONS, tuple(ending for row in FORMATS.values() for ending in row.endings)):
+        name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
+    return name

@@ -1,0 +1,44 @@
+"""A corpus: a name, a format, and sentences read one at a time, as often as asked."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from whence.errors import BadInput
+from whence.text.readers.formats import FORMATS
+from whence.text.readers.lines import STANDARD_INPUT
+from whence.text.readers.skipped import Skipped
+from whence.text.sentence import Sentence
+
+
+@dataclass
+class Corpus:
+    """The sentences of files or of a dataset; nothing is read before it is iterated over, and nothing is kept."""
+
+    name: str
+    format: str
+    files: tuple[str, ...]
+    "Paths, read one after the other; one name for a dataset of the Hub."
+    options: Mapping[str, Any] = field(default_factory=dict)
+    skip_bad: bool = False
+    limit: int | None = None
+    skipped: Skipped = field(init=False, repr=False)
+    "What the latest reading has left out so far."
+
+    def __post_init__(self) -> None:
+        self._begun = False
+        self.skipped = Skipped(self.name, self.skip_bad)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        if self._begun and STANDARD_INPUT in self.files:
+            raise BadInput("Standard input can be read once; save it to a file to read it again.")
+        self._begun = True
+        self.skipped = Skipped(self.name, self.skip_bad)
+        return islice(self._sentences(self.skipped), self.limit)
+
+    def _sentences(self, skipped: Skipped) -> Iterator[Sentence]:
+        reader = FORMATS[self.format].reader()
+        for file in self.files:
+            skipped.name = file
+            yield from reader(file, skipped, **self.options)

@@ -1,0 +1,44 @@
+"""Where words stand in their text when only their letters are given."""
+
+from collections.abc import Sequence
+
+from whence.errors import BadInput
+from whence.text.align import Span
+
+
+def joined(forms: Sequence[str], spaced: Sequence[bool]) -> str:
+    """The text of words, with a space after those that have one."""
+    return "".join(form + " " * space for form, space in zip(forms, spaced, strict=True)).rstrip()
+
+
+def spans(text: str, forms: Sequence[str]) -> list[Span]:
+    """The span of each word, all letters of the text being used up in order; white space never counts."""
+    found: list[Span] = []
+    cursor = 0
+    for form in forms:
+        start = _past_space(text, cursor)
+        cursor = _past_form(text, start, form)
+        found.append((start, cursor))
+    if _past_space(text, cursor) < len(text):
+        raise BadInput(f"the words end before the text does, at {text[cursor:].strip():.40}.")
+    return found
+
+
+def _past_space(text: str, cursor: int) -> int:
+    while cursor < len(text) and text[cursor].isspace():
+        cursor += 1
+    return cursor
+
+
+def _past_form(text: str, cursor: int, form: str) -> int:
+    if text.startswith(form, cursor):
+        return cursor + len(form)
+    end = cursor
+    for letter in "".join(form.split()):
+        end = _past_space(text, end)
+        if not text.startswith(letter, end):
+            raise BadInput(
+                f"the word {form!r:.40} does not stand in the text, which goes on with {text[cursor:]!r:.40}."
+            )
+        end += 1
+    return end

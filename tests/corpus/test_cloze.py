@@ -1,0 +1,178 @@
+"""whence.cloze: ranks and correlations over a corpus, what is left out and why, and going on after a stop."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+import whence
+from tests.families import build
+from whence.corpus import questions as asking
+from whence.corpus.cloze import HITS, cloze
+from whence.corpus.questions import question
+from whence.errors import BadInput
+from whence.text.sentence import Sentence
+
+CLOZES = [
+    ("Paris is the capital of [MASK].", "France"),
+    ("She opened the [MASK] and went in.", "door"),
+    ("The [MASK] of the [MASK] is blue.", "color"),
+    ("He plays the [MASK].", "hurdy-gurdy"),
+    ("There is no gap.", "gap"),
+    ("[MASK] is a long sentence about very little, but it is a sentence all the same.", "This"),
+    ("A [MASK] without an answer.", ""),
+    ("The sign read [MASK].", "\u4dc0"),
+]
+
+
+def corpus(clozes=CLOZES):
+    return [Sentence(text, id=str(number), labels={"answer": answer}) for number, (text, answer) in enumerate(clozes)]
+
+
+@pytest.fixture(scope="module")
+def found(builtin):
+    return cloze(builtin, corpus())
+
+
+def test_nothing_is_dropped_silently(found):
+    outcomes = found.outcome.values.tolist()
+    assert outcomes == [
+        asking.SCORED,
+        asking.SCORED,
+        asking.FIRST,
+        asking.NOT_ONE_TOKEN,
+        asking.NO_MASK,
+        asking.SCORED,
+        asking.NO_ANSWER,
+        asking.UNKNOWN,
+    ]
+    assert found.attrs["sentences"] == 8 and found.attrs["scored"] == 4
+    assert json.loads(found.attrs["outcomes"])[asking.NOT_ONE_TOKEN] == 1
+    scored = np.isfinite(found["rank"].isel(stage=-1).values)
+    assert scored.tolist() == [outcome in (asking.SCORED, asking.FIRST) for outcome in outcomes]
+    asked = np.isfinite(found.spearman.values).all(axis=(1, 2))
+    assert asked.tolist() == [outcome != asking.NO_MASK for outcome in outcomes]
+
+
+def test_each_sentence_is_what_head_says_of_it(builtin, found):
+    """Batched, padded and sorted by length against one at a time."""
+    for place, (text, answer) in enumerate(CLOZES):
+        if found.outcome.values[place] not in (asking.SCORED, asking.FIRST):
+            continue
+        one = whence.head(builtin, text)
+        one = one.isel(position=0) if "position" in one.dims else one
+        assert np.allclose(found.spearman[place], one.spearman, atol=1e-5)
+        assert np.allclose(found.pearson[place], one.pearson, atol=1e-5)
+        token = builtin.tokenizer.convert_tokens_to_ids(answer.lower())
+        scores = one.scores.values
+        assert (
+            found["rank"][place].values.tolist() == (1 + (scores > scores[:, token : token + 1]).sum(axis=1)).tolist()
+        )
+        assert int(found.position[place]) == int(one.position)
+
+
+def test_hits_are_counted_from_ranks(found):
+    ranks = found["rank"].values
+    for k in (1, 7, HITS):
+        assert found.hits.sel(k=k).values.tolist() == (ranks <= k).sum(axis=0).tolist()
+    assert (np.diff(found.hits.values, axis=1) >= 0).all()
+
+
+def test_parts_change_nothing(builtin, found):
+    small = cloze(builtin, corpus(), part_size=3)
+    assert np.array_equal(small["rank"], found["rank"], equal_nan=True)
+    assert np.allclose(small.spearman, found.spearman, atol=1e-6, equal_nan=True)
+
+
+def test_a_stopped_run_goes_on(builtin, found, tmp_path, monkeypatch):
+    """The second call computes only what the first had not finished."""
+    done = []
+
+    def stop(count, total):
+        done.append(count)
+        if count == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cloze(builtin, corpus(), out=tmp_path / "run", part_size=3, progress=stop)
+    assert done == [3, 6]
+    asked = []
+    recorded = lambda model, given: asked.append(given.id) or question(model, given)  # noqa: E731
+    monkeypatch.setattr(sys.modules["whence.corpus.cloze"], "question", recorded)
+    again = cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
+    assert asked == ["6", "7"]
+    assert np.array_equal(again["rank"], found["rank"], equal_nan=True)
+    assert again.outcome.values.tolist() == found.outcome.values.tolist()
+    whole = cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
+    assert asked == ["6", "7"] and whole.identical(again)
+
+
+def test_a_damaged_part_is_done_again(builtin, found, tmp_path):
+    cloze(builtin, corpus(), out=tmp_path / "run", part_size=4)
+    part = next((tmp_path / "run").rglob("*.parquet"))
+    part.write_bytes(part.read_bytes()[:-9])
+    again = cloze(builtin, corpus(), out=tmp_path / "run", part_size=4)
+    assert np.array_equal(again["rank"], found["rank"], equal_nan=True)
+
+
+def test_another_corpus_or_model_does_not_go_on(builtin, tmp_path):
+    cloze(builtin, corpus(), out=tmp_path / "run")
+    with pytest.raises(BadInput, match="another corpus, of 8 sentences, and 7 were given"):
+        cloze(builtin, corpus()[1:], out=tmp_path / "run")
+    other = whence.load(build("bert", vocab_size=30522), builtin.tokenizer)
+    with pytest.raises(BadInput, match="another model"):
+        cloze(other, corpus(), out=tmp_path / "run")
+
+
+def test_an_empty_corpus(builtin):
+    with pytest.raises(BadInput, match="empty"):
+        cloze(builtin, [])
+
+
+def test_too_long(builtin):
+    found = cloze(builtin, corpus([("word " * 600 + "[MASK].", "end"), CLOZES[0]]))
+    assert found.outcome.values.tolist() == [asking.TOO_LONG, asking.SCORED]
+
+
+def test_a_mask_in_the_second_text_of_a_pair(builtin):
+    pair = Sentence("It rained.", "The [MASK] was wet.", labels={"answer": "road"})
+    found, outcome = question(builtin, pair)
+    assert outcome == asking.SCORED and found.answer == builtin.tokenizer.convert_tokens_to_ids("road")
+    assert found.segments[found.position] == 1
+
+
+def test_answers_of_a_table_are_its_labels(builtin, tmp_path):
+    (tmp_path / "own.jsonl").write_text('{"text": "The sky is [MASK].", "answer": "blue"}\n')
+    found = cloze(builtin, whence.read(tmp_path / "own.jsonl", label="answer"))
+    assert found.attrs["scored"] == 1 and found.answer.values.tolist() == ["blue"]
+
+
+def test_a_decoder_is_asked_for_the_next_token(smollm2):
+    found = cloze(
+        smollm2,
+        corpus([("The capital of France is [MASK].", "Paris"), CLOZES[1], ("He is a [MASK]", "hurdy-gurdy player")]),
+    )
+    assert found.outcome.values.tolist() == [asking.SCORED, asking.NOT_LAST, asking.NOT_ONE_TOKEN]
+    assert found.stage.values.tolist() == ["trf-out", "norm-n", "norm-w", "unembed"]
+    one = whence.head(smollm2, "The capital of France is")
+    paris = int(np.flatnonzero(one.vocabulary_token.values == "▁Paris")[0])
+    scores = one.scores.isel(stage=-1).values
+    assert int(found["rank"][0, -1]) == 1 + int((scores > scores[paris]).sum()) <= 10
+
+
+def test_published_clozes(builtin, data):
+    """The 146 of ConceptNet: hits, and one sentence's correlations by SciPy."""
+    sentences = list(whence.read(f"lama:{data / 'lama' / 'conceptnet_146.jsonl'}"))
+    found = cloze(builtin, sentences)
+    assert found.attrs["sentences"] == found.attrs["scored"] == 146
+    last = found.hits.isel(stage=-1)
+    assert 0 < int(last.sel(k=1)) < int(last.sel(k=10)) < int(last.sel(k=100)) < 146
+    with torch.no_grad():
+        coded = builtin.tokenizer(sentences[5].text, return_tensors="pt")
+        logits = builtin.model(**coded).logits[0, int(found.position[5])].numpy()
+    one = whence.head(builtin, sentences[5].text)
+    expected = spearmanr(one.scores.isel(stage=0).values, logits).statistic
+    assert abs(float(found.spearman[5, 0, -1]) - expected) < 1e-5

@@ -1,0 +1,133 @@
+"""The smallest attention with the same output: against an SVD of [T, 1], and against scipy among distributions."""
+
+import dataclasses
+from itertools import pairwise
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from tests.families import build
+from tests.measures.rows import (
+    MASKS,
+    apart,
+    block_of,
+    everything,
+    naive_projection,
+    padded_batch,
+    random_block,
+    rows_of,
+)
+from whence.errors import Unsupported
+from whence.measures.attention.effective import effective
+from whence.measures.attention.minimum import minimum_norm
+from whence.measures.attention.simplex import basis_with_ones, minimum_norm_simplex, solve
+from whence.models.capture import trace
+from whence.models.locate import locate
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+FAMILIES = ["bert", "modernbert", "xlnet", "gpt2", "llama", "mistral"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_minimum_norm_projects_on_values_and_ones(name, side):
+    model = build(name)
+    found = trace(locate(model), padded_batch(model.config.vocab_size, (30, 20, 7), side))
+    for block in found.blocks:
+        expected = naive_projection(block, found.batch.mask, ones=True)
+        assert apart(minimum_norm(block, found.batch.mask), expected) < 1e-5
+
+
+@pytest.mark.parametrize("kind", MASKS)
+def test_minimum_norm_in_float64(kind):
+    block = random_block(kind, 30, width=8, dtype=torch.float64)
+    mask = everything(block)
+    assert apart(minimum_norm(block, mask), naive_projection(block, mask, ones=True)) < 1e-10
+
+
+@given(st.sampled_from(MASKS), st.integers(2, 20), st.integers(1, 6), st.floats(0.2, 4), st.integers(0, 2**16))
+@settings(deadline=None, max_examples=25)
+def test_each_constraint_costs_norm(kind, length, width, sharpness, seed):
+    """Same output all four; same sums the last three; no negative entry the last two; and the norm grows."""
+    torch.manual_seed(seed)
+    block = random_block(kind, length, width, dtype=torch.float64)
+    weights = block.attention**sharpness
+    block = dataclasses.replace(block, attention=weights / weights.sum(dim=-1, keepdim=True))
+    mask = everything(block)
+    free, sums, simplex = (make(block, mask) for make in (effective, minimum_norm, minimum_norm_simplex))
+    for found in (free, sums, simplex):
+        assert torch.allclose(found @ block.values, block.attention @ block.values, atol=1e-7)
+        assert block.mask is None or found.masked_fill(block.mask, 0).abs().max() == 0
+    for found in (sums, simplex):
+        assert torch.allclose(found.sum(dim=-1), torch.ones(()).double(), atol=1e-8)
+    assert simplex.min() >= 0
+    norms = [found.norm(dim=-1) for found in (free, sums, simplex, block.attention)]
+    assert all((low <= high + 1e-7).all() for low, high in pairwise(norms))
+
+
+@pytest.mark.parametrize("kind", ["all", "causal", "band"])
+@pytest.mark.parametrize("sharpness", [1, 3])
+def test_simplex_agrees_with_scipy(kind, sharpness):
+    block = random_block(kind, 14, width=4, heads=2, groups=1, batch=1, dtype=torch.float64)
+    weights = block.attention**sharpness
+    block = dataclasses.replace(block, attention=weights / weights.sum(dim=-1, keepdim=True))
+    found = minimum_norm_simplex(block, everything(block))
+    for (sequence, target), seen, rows, outputs in rows_of(block, everything(block)):
+        for head in range(2):
+            expected = by_scipy(rows[head].numpy(), outputs[head].numpy())
+            got = found[sequence, head, target, seen].numpy()
+            assert (got**2).sum() <= (expected**2).sum() + 1e-8
+            numpy.testing.assert_allclose(got, expected, atol=1e-4)
+
+
+def by_scipy(weights, outputs):
+    equations = numpy.linalg.svd(numpy.c_[outputs, numpy.ones(len(outputs))], full_matrices=False)[0].T
+    return minimize(
+        lambda x: x @ x / 2,
+        weights,
+        jac=lambda x: x,
+        method="SLSQP",
+        bounds=[(0, None)] * len(weights),
+        constraints={"type": "eq", "fun": lambda x: equations @ (x - weights), "jac": lambda x: equations},
+        options={"ftol": 1e-14, "maxiter": 500},
+    ).x
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 5, 20])
+@pytest.mark.parametrize("causal", [False, True])
+def test_every_row_comes_with_its_proof(sharpness, causal):
+    """Optimality conditions to 1e-6 and far beyond, also where nearly all weight is on one token."""
+    length, width = 60, 16
+    seen = torch.ones(length, length).tril().bool() if causal else torch.ones(length, length).bool()
+    scores = sharpness * torch.randn(length, length, dtype=torch.float64)
+    weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
+    values = torch.randn(1, 1, length, width, dtype=torch.float64)
+    columns = basis_with_ones(values, torch.ones(1, length, dtype=torch.bool), None)[0, 0]
+    solved, missing = solve(weights, columns, seen)
+    assert missing.max() < 1e-8
+    assert solved.masked_fill(seen, 0).abs().max() == 0
+
+
+def test_real_attention_on_the_simplex(builtin):
+    words = "The harbour grew, and with it the quarrels between the guilds and the bishop, who claimed the right to tax"
+    encoded = builtin.tokenizer(f"{words} every ship that entered the wide river; {words} nothing at all.")
+    batch = padded_batch(100, (len(encoded["input_ids"]),), "right")
+    batch = dataclasses.replace(batch, ids=torch.tensor([encoded["input_ids"]]))
+    block = trace(builtin.anatomy, batch).blocks[-1]
+    found = minimum_norm_simplex(block, batch.mask)
+    outputs, expected = found @ block.values.float(), block.attention.float() @ block.values.float()
+    assert apart(outputs, expected) < 1e-5
+    assert (found.norm(dim=-1) <= block.attention.float().norm(dim=-1) + 1e-6).all()
+
+
+def test_sinks_are_refused():
+    block = random_block("causal", 10, width=4)
+    block = block_of(0.7 * block.attention, block.grouped_values, block.mask)
+    with pytest.raises(Unsupported, match=r"sums to 0\.7 .*use `effective`"):
+        minimum_norm_simplex(block, everything(block))
+    assert torch.isfinite(minimum_norm(block, everything(block))).all()

@@ -1,0 +1,233 @@
+"""The Dataset: axes, labels, provenance, and what is refused."""
+
+import copy
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray
+
+import whence
+from tests.families import build
+from whence.errors import BadInput, Unsupported
+from whence.measures.registry import MEASURES
+from whence.models.load import loaded
+from whence.text.sentence import Mention, Sentence, Word
+
+TEXT = "Paris is the capital of [MASK]."
+
+
+@pytest.fixture(scope="module")
+def dataset(builtin):
+    return whence.measure(builtin, TEXT, ["attention"])
+
+
+def test_axes_and_labels(dataset):
+    assert dataset.attention.dims == ("layer", "head", "target", "source")
+    assert dict(dataset.sizes) == {"layer": 6, "head": 12, "target": 9, "source": 9}
+    assert dataset.layer.values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert dataset["head"].values.tolist() == list(range(12))
+    for axis in ("target", "source"):
+        assert dataset[f"{axis}_token"].values[6] == "[MASK]"
+        assert dataset[f"{axis}_token_id"].values[0] == 101
+        assert dataset[f"{axis}_word"].values[1] == "Paris"
+        assert dataset[f"{axis}_is_special"].values.tolist() == [True, *[False] * 7, True]
+
+
+def test_annotations_of_words_are_labels_of_their_pieces(builtin):
+    words = (Word(0, 3, {"upos": "DET"}), Word(4, 17, {"upos": "NOUN", "deprel": "root"}), Word(17, 18))
+    given = Sentence("The cartographers.", words=words, mentions=(Mention("them", (0, 1)), Mention("one", (1,))))
+    found = whence.measure(builtin, given, ["attention"])
+    pieces = found.sizes["target"] - 4
+    assert pieces > 1
+    for axis in ("target", "source"):
+        assert found[f"{axis}_upos"].values.tolist() == ["", "DET", *["NOUN"] * pieces, "", ""]
+        assert found[f"{axis}_deprel"].values.tolist() == ["", "", *["root"] * pieces, "", ""]
+        assert found[f"{axis}_entity"].values.tolist() == ["", "them", *["one|them"] * pieces, "", ""]
+        assert f"{axis}_ner" not in found.coords  # nothing is said of it
+
+
+def test_attention_is_transformers_own(builtin, dataset):
+    inputs = builtin.tokenizer(TEXT, return_tensors="pt")
+    builtin.model.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            theirs = builtin.model(**inputs, output_attentions=True).attentions
+    finally:
+        builtin.model.set_attn_implementation("sdpa")
+    np.testing.assert_allclose(dataset.attention.values, torch.stack(theirs)[:, 0].numpy(), atol=1e-6)
+
+
+def test_provenance(dataset):
+    attributes = dataset.attrs
+    assert attributes["model"] == "whence/builtin" and attributes["family"] == "bert"
+    assert attributes["text"] == TEXT and attributes["measures"] == "attention"
+    assert attributes["schema"] == 1 and attributes["torch_version"] == torch.__version__
+    assert json.loads(attributes["parameters"]) == {}
+
+
+def test_it_survives_a_file(dataset, tmp_path):
+    dataset.to_netcdf(tmp_path / "result.nc")
+    with xarray.open_dataset(tmp_path / "result.nc") as found:
+        xarray.testing.assert_identical(found.load(), dataset)
+
+
+def test_a_model_in_float64(builtin, dataset):
+    double = whence.load(copy.deepcopy(builtin.model).double(), builtin.tokenizer)
+    found = whence.measure(double, TEXT, ["attention", "effective", "null", "norms", "rollout", "contribution"])
+    assert {str(values.dtype) for values in found.data_vars.values()} == {"float64"}
+    for name in ("attention", "attn_w", "rollout_attn_w", "contribution"):
+        assert abs(found[name].sum("source") - 1).max() < 1e-12, name  # float32 is off by 1e-7
+    assert abs(found.effective + found.null - found.attention).max() < 1e-12
+    assert dataset.attention.dtype == np.float32
+    np.testing.assert_allclose(found.attention, dataset.attention, atol=1e-5)
+
+
+def test_half_precision_is_given_in_float32(builtin):
+    half = whence.load(copy.deepcopy(builtin.model).bfloat16(), builtin.tokenizer)
+    assert whence.measure(half, TEXT, ["mixing"]).mixing.dtype == np.float32
+
+
+def test_a_decoder(smollm2):
+    found = whence.measure(smollm2, "The cat sat on the mat.", ["attention"])
+    assert found.attrs["causal"] == 1
+    assert np.triu(found.attention.values, k=1).max() == 0
+    np.testing.assert_allclose(found.attention.sum("source"), 1, atol=1e-5)
+
+
+def test_chosen_layers(builtin, dataset):
+    some = whence.measure(builtin, TEXT, "attention", layers=[5, 2])
+    xarray.testing.assert_equal(some.attention, dataset.attention.sel(layer=[2, 5]))
+    one = whence.measure(builtin, TEXT, "attention", layers=5)
+    xarray.testing.assert_equal(one.attention, dataset.attention.sel(layer=[5]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"measures": ["nonsense"]}, "no measure 'nonsense'; there are: alti, attention"),
+        ({"measures": []}, "No measure"),
+        ({"layers": [7]}, "layers 1 to 6, and 7"),
+        ({"layers": []}, "layers 1 to 6"),
+        ({"depth": 3}, "no option 'depth'|has an option 'depth'"),
+        ({"measures": ["rank"], "tolerance": -1e-6}, "The tolerance is a number from 0 to less than 1, and -1e-06"),
+        ({"measures": ["effective"], "tolerance": float("nan")}, "tolerance .* nan was given"),
+        ({"measures": ["minimum"], "tolerance": 1}, "tolerance .* 1 was given"),
+        ({"measures": ["block"], "block_error": 0}, "The block_error is a number between 0 and 1, and 0"),
+        ({"measures": ["block"], "block_error": -0.05}, "block_error .* -0.05 was given"),
+        ({"measures": ["block"], "block_error": float("nan")}, "block_error .* nan was given"),
+        ({"memory_limit": 10_000}, "9 tokens need .* kB .* and 10 kB may be used.*shorten the text"),
+    ],
+)
+def test_refused(builtin, arguments, says):
+    with pytest.raises(BadInput, match=says):
+        whence.measure(builtin, TEXT, **({"measures": ["attention"]} | arguments))
+
+
+def test_memory_is_announced_before_it_is_taken(builtin, caplog, monkeypatch):
+    monkeypatch.setattr(sys.modules["whence.sentence.measure"], "LARGE", 1_000_000)
+    whence.measure(builtin, "word " * 200, "attention")
+    assert "202 tokens will take about" in caplog.text
+
+
+def test_progress_counts_layers(builtin):
+    seen = []
+    whence.measure(builtin, TEXT, ["alti", "block"], progress=lambda done, of: seen.append((done, of)))
+    assert seen == [(step, 12) for step in range(1, 13)]
+
+
+# the expansion rate looks at the weights alone and is there at once
+@pytest.mark.parametrize("name", [name for name in MEASURES if name != "expansion"])
+def test_every_measure_can_be_stopped_on_its_way(builtin, name):
+    def stop(done, of):
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        whence.measure(builtin, "Paris is big.", name, progress=stop)
+    assert builtin.model.config._attn_implementation == "sdpa"  # and the model is as it was
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_what_a_family_cannot_give_is_refused():
+    from whence.measures.registry import chosen
+
+    assert set(chosen("attention", frozenset({"attention"}), "odd")) == {"attention"}
+    with pytest.raises(Unsupported, match=r"'attention' needs attention.*'odd'"):
+        chosen("attention", frozenset(), "odd")
+
+
+def test_tables(builtin):
+    table = whence.measures()
+    assert {"measure", "variable", "dims", "unit", "needs", "papers"} <= set(table.columns)
+    checks = whence.verify(builtin)
+    assert checks.passed.all() and (checks.error <= checks.limit).all()
+
+
+def test_citations(dataset):
+    found = whence.cite(dataset)
+    assert "vaswani2017attention" in found and "@software{whence" in found
+
+
+def test_every_measure_has_its_papers():
+    from whence.citations import PAPERS
+    from whence.measures.registry import MEASURES
+
+    assert {paper for row in MEASURES.values() for paper in row.papers} <= set(PAPERS)
+
+
+def test_verbs_stay_verbs():
+    """Importing the module whence.measure must not replace the function whence.measure."""
+    import whence.measure
+
+    import whence.measures.registry
+    import whence.report
+
+    assert all(callable(getattr(whence, verb)) for verb in whence._VERBS)
+    assert whence.stats.contrasts and whence.plot.label and whence.__version__
+    written = Path(whence.__file__).read_text(encoding="utf-8")
+    assert all(f"import {name} as {name}\n" in written for name in whence.__all__), "editors see what is there"
+    with pytest.raises(AttributeError, match="its verbs are"):
+        _ = whence.nonsense
+
+
+def test_a_training_model_is_measured_without_dropout():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 4, "b": 5, "c": 6}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner = build("bert", hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5).train()
+    model = whence.load(inner, PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]"))
+    first, second = (whence.measure(model, "a b c b a", "attention") for _ in range(2))
+    xarray.testing.assert_identical(first, second)
+
+
+def test_a_tokenizer_of_another_model(builtin):
+    """A forgotten resize_token_embeddings is said, not an index out of range."""
+    other = whence.load(build("bert"), builtin.tokenizer)
+    with pytest.raises(BadInput, match="the model has 97, counted from 0"):
+        whence.measure(other, TEXT)
+
+
+def test_what_is_not_a_model(builtin):
+    with pytest.raises(BadInput, match=r"what whence\.load gives, and BertForMaskedLM was given"):
+        loaded(builtin.model)
+    assert loaded(builtin) is builtin
+
+
+@pytest.mark.parametrize("given", [5, xarray.Dataset()])
+def test_what_says_nothing_of_measures_is_not_cited(given):
+    with pytest.raises(BadInput, match="What was measured is in the attributes"):
+        whence.cite(given)
+
+
+@pytest.mark.parametrize("error", [2, 0, "x"])
+def test_the_error_is_a_share_however_short_the_text(builtin, error):
+    with pytest.raises(BadInput, match=f"The error is a number between 0 and 1, and {error!r} was given"):
+        whence.measure(builtin, "a", "contribution", error=error)
