@@ -59,7 +59,7 @@ studies: $(VENV)/.ready-dev ## every published study in full on the built-in mod
 	$(BIN)/whence study mixing --data text:$(DATA)/enwiki/excerpt_5MB.txt --data sst2:$(DATA)/sst2/dev.tsv \
 	  --frequency $(DATA)/frequency/bert_uncased_rank_count_id.txt --out studies/mixing
 	$(BIN)/whence study correlates --data $(DATA)/ud_gum/en_gum-ud-dev.conllu --out studies/correlates
-	$(BIN)/whence study head --data lama:$(DATA)/lama/conceptnet_146.jsonl --data lama:$(DATA)/lama/squad.jsonl --out studies/head
+	$(BIN)/whence study lm-head --data lama:$(DATA)/lama/conceptnet_146.jsonl --data lama:$(DATA)/lama/squad.jsonl --out studies/lm-head
 
 pictures: $(VENV)/.ready-dev ## draw the pictures of the documentation again
 	$(BIN)/python docs/pictures.py

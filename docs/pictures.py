@@ -6,8 +6,8 @@ from typing import Any
 import whence
 from whence.models.load import Model
 from whence.plot.charts import maps, mixing_grid, mixing_lines
-from whence.plot.head import lens
 from whence.plot.identity import grid, neighbours, rates
+from whence.plot.lm_head import lens
 
 HERE = Path(__file__).parent / "pictures"
 MRPC = Path(__file__).parents[2] / "shared" / "data" / "mrpc" / "dev.tsv"
@@ -41,7 +41,7 @@ def main() -> None:
 
 def head(model: Model) -> dict[str, Any]:
     """The LM head on the states of every layer."""
-    return {"head_lens": lens(whence.head(model, "The keys to the [MASK] were on the table.", layer="all"))}
+    return {"head_lens": lens(whence.lm_head(model, "The keys to the [MASK] were on the table.", layer="all"))}
 
 
 def identity(model: Model) -> dict[str, Any]:

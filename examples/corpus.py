@@ -21,7 +21,7 @@ sentences = [
 
 folder = Path(sys.argv[1] if len(sys.argv) > 1 else "corpus_run").with_suffix("")
 whence.run(whence.load(), sentences, ["mixing", "attention"], folder)  # stopped? the same line goes on
-run = whence.open(folder)
+run = whence.open_run(folder)
 print(run, "\n")
 
 # how much of a token came from others, by layer; documents are drawn again for the interval

@@ -79,16 +79,16 @@ def test_bytes_that_are_not_utf8(called, tmp_path):
         (("explain", "a", "--model", "./missing"), "no folder"),
         (("explain", "a", "--out", "missing/page.html"), "no folder 'missing'"),
         (("explain", "a", "--out", "page.pdf"), "'page.pdf' should end in .html or .htm"),
-        (("head", TEXT, "--chart", "missing/chart.svg"), "no folder 'missing'"),
-        (("head", TEXT, "--kind", "lens"), "say where to draw it: --chart"),
-        (("head", TEXT, "--recipe", "no-period"), "name a file of clozes"),
-        (("head", TEXT, "--limit", "3"), "--limit is for a corpus, and a text was given"),
-        (("head", TEXT, "--chart", "chart.svg", "--kind", "hits"), "there are: grid, sorted, norm; it is drawn of"),
-        (("head", TEXT, "--chart", "chart.svg", "--kind", "pie"), "no chart 'pie' of a text; there are: grid"),
-        (("head", TEXT, "--top", "0"), "at least 1, and 0"),
+        (("lm-head", TEXT, "--chart", "missing/chart.svg"), "no folder 'missing'"),
+        (("lm-head", TEXT, "--kind", "lens"), "say where to draw it: --chart"),
+        (("lm-head", TEXT, "--recipe", "no-period"), "name a file of clozes"),
+        (("lm-head", TEXT, "--limit", "3"), "--limit is for a corpus, and a text was given"),
+        (("lm-head", TEXT, "--chart", "chart.svg", "--kind", "hits"), "there are: grid, sorted, norm; it is drawn of"),
+        (("lm-head", TEXT, "--chart", "chart.svg", "--kind", "pie"), "no chart 'pie' of a text; there are: grid"),
+        (("lm-head", TEXT, "--top", "0"), "at least 1, and 0"),
         (("serve", "--tokens", "0", "--no-browse"), "at least 1 token, and 0"),
         (("measure", "/", "--out", "run"), "'/' is a folder; name its files, as in '/*.txt'"),
-        (("head", "nothing.jsonl"), "no file 'nothing.jsonl'"),
+        (("lm-head", "nothing.jsonl"), "no file 'nothing.jsonl'"),
         (("verify", "one/model", "--model", "another"), "Two models were named"),
         (("serve", "--port", "99999", "--no-browse"), "from 0 to 65535, and 99999"),
         (("explain", "a", "--dtype", "int8"), "no dtype 'int8'"),
@@ -124,7 +124,7 @@ def test_whoever_stops_reading(tmp_path):
 
 
 def test_a_lens_needs_layers(called, tmp_path):
-    code, _, err = called("head", TEXT, "--kind", "lens", "--chart", str(tmp_path / "l.svg"))
+    code, _, err = called("lm-head", TEXT, "--kind", "lens", "--chart", str(tmp_path / "l.svg"))
     assert code == 2 and "no chart 'lens' of a text; there are: grid" in err and "(--layer all)" in err
 
 
@@ -134,22 +134,22 @@ CLOZE = '{"masked_sentence": "Paris is the capital of [MASK].", "answer": "franc
 @pytest.mark.parametrize("option", [("--position", "3"), ("--layer", "all"), ("--top", "3"), ("--truncate",)])
 def test_what_is_for_one_text_is_not_left_aside_over_a_corpus(called, tmp_path, option):
     (tmp_path / "clozes.jsonl").write_text(CLOZE)
-    code, out, err = called("head", str(tmp_path / "clozes.jsonl"), *option)
+    code, out, err = called("lm-head", str(tmp_path / "clozes.jsonl"), *option)
     assert code == 2 and f"{option[0]} is for one text, and a corpus was given" in err and not out
 
 
 def test_a_corpus_without_a_mask_is_no_table_of_zeros(called, tmp_path):
     (tmp_path / "plain.txt").write_text("No mask here.\n")
-    code, out, err = called("head", str(tmp_path / "plain.txt"))
+    code, out, err = called("lm-head", str(tmp_path / "plain.txt"))
     assert code == 2 and "1 left out: no mask" in out and "@10" not in out and "No answer could be looked for" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "packages", "says"),
     [
-        (("head", TEXT, "--chart", "c.svg"), ["altair"], "Charts need altair: pip install 'whence[plot]'"),
+        (("lm-head", TEXT, "--chart", "c.svg"), ["altair"], "Charts need altair: pip install 'whence[plot]'"),
         (("identify", "a.txt", "--chart", "c.pdf"), ["vl_convert"], "Charts need vl_convert"),
-        (("head", TEXT, "--out", "c.nc"), NETCDF, "pip install 'whence[netcdf]', or name a .csv file"),
+        (("lm-head", TEXT, "--out", "c.nc"), NETCDF, "pip install 'whence[netcdf]', or name a .csv file"),
         (("identify", "a.txt", "--out", "c.nc"), NETCDF, "Writing netCDF needs netCDF4"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_package_that_is_missing_is_named_before_the_work(called, monkeypatch,
 
 
 def test_a_chart_of_the_head_opens_offline(called, tmp_path):
-    code, _, err = called("head", TEXT, "--chart", str(tmp_path / "c.html"))
+    code, _, err = called("lm-head", TEXT, "--chart", str(tmp_path / "c.html"))
     assert code == 0, err
     assert "cdn." not in (tmp_path / "c.html").read_text()
 
@@ -193,7 +193,7 @@ def test_truncate(called, tmp_path):
 
 @pytest.mark.parametrize(("most", "said"), [(0.1, True), (20, False)])
 def test_a_large_page_is_said(called, monkeypatch, tmp_path, most, said):
-    monkeypatch.setattr(sys.modules["whence.cli.explain"], "LARGE", most)
+    monkeypatch.setattr("whence.cli.explain.LARGE", most)
     code, out, err = called("explain", "One two.", "--out", str(tmp_path / "p.html"))
     assert code == 0 and "p.html" in out
     assert ("map of 5 times 5 tokens; a shorter text makes a smaller one." in err) == said

@@ -6,8 +6,6 @@ ds = whence.measure(model, "Paris is the capital of [MASK].", ["attention", "mix
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what the table below says, for editors and type checkers
@@ -16,36 +14,36 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence import stats as stats
     from whence.citations import cite as cite
     from whence.corpus.cloze import cloze as cloze
-    from whence.corpus.open_run import open as open
+    from whence.corpus.open_run import open_run as open_run
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
     from whence.identity import identify as identify
     from whence.models.load import load as load
     from whence.progress_bar import progress as progress
     from whence.report import report as report
-    from whence.sentence.alternative import alternative as alternative
-    from whence.sentence.lm_head import head as head
+    from whence.sentence.alternative import alternative_attention as alternative_attention
+    from whence.sentence.lm_head import lm_head as lm_head
     from whence.sentence.measure import measure as measure
-    from whence.sentence.tables import measures as measures
+    from whence.sentence.tables import list_measures as list_measures
     from whence.sentence.tables import verify as verify
     from whence.studies import study as study
     from whence.text.readers import read as read
-    from whence.web.widget import flow as flow
+    from whence.web.widget import widget as widget
 
     __version__: str
 
-# the public verbs; each is imported when first used, so that `import whence` costs nothing
+# The public verbs; each is imported when first used, so that `import whence` costs nothing. None has the name of a
+# module of this folder, which importing that module would put in the verb's place.
 _VERBS = {
-    "alternative": "whence.sentence.alternative",
+    "alternative_attention": "whence.sentence.alternative",
     "cite": "whence.citations",
     "cloze": "whence.corpus.cloze",
-    "head": "whence.sentence.lm_head",
     "identify": "whence.identity",
-    "flow": "whence.web.widget",
+    "list_measures": "whence.sentence.tables",
+    "lm_head": "whence.sentence.lm_head",
     "load": "whence.models.load",
     "measure": "whence.sentence.measure",
-    "measures": "whence.sentence.tables",
-    "open": "whence.corpus.open_run",
+    "open_run": "whence.corpus.open_run",
     "perturb": "whence.corpus.perturb",
     "progress": "whence.progress_bar",
     "read": "whence.text.readers",
@@ -53,22 +51,12 @@ _VERBS = {
     "run": "whence.corpus.run",
     "study": "whence.studies",
     "verify": "whence.sentence.tables",
+    "widget": "whence.web.widget",
 }
 
 _MODULES = ("errors", "plot", "stats")
 
 __all__ = [*_VERBS, *_MODULES]
-
-
-class _Package(ModuleType):
-    """Importing whence.measure binds the name `measure` to that module; a verb keeps its name to itself."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _VERBS and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -83,7 +83,7 @@ PAPERS = {
 # verbs that are no measures
 VERBS = {
     "identify": ("brunner2020",),
-    "head": ("podkorytov2021",),
+    "lm_head": ("podkorytov2021",),
     "perturb": ("podkorytov2021",),
     "cloze": ("podkorytov2021", "petroni2019"),
 }

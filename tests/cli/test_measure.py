@@ -19,7 +19,7 @@ def test_a_file_becomes_a_run(corpus, tmp_path, capsys):
     out = str(tmp_path / "run")
     assert run(["measure", corpus, "--out", out, "--measures", "mixing,attn_w", "--part-size", "2"]) == 0
     printed = capsys.readouterr().out
-    found = whence.open(out)
+    found = whence.open_run(out)
     assert "3 sentences" in printed and out in printed
     assert found.sentences.text.tolist() == TEXTS.replace("\n\n", "\n").splitlines()
     assert found.manifest["plan"]["measures"] == ["mixing", "norms"] and found.manifest["corpus"]["name"] == "some"
@@ -31,7 +31,7 @@ def test_layers_and_options_of_the_measures(corpus, tmp_path):
     measures = ["--measures", "jacobian_local,gradient_local,effective", "--limit", "1"]
     chosen = ["--options", "norm=ones, tolerance=0.5,memory=1000000000", "--layers", "2", "6"]
     assert run(["measure", corpus, "--out", out, *measures, *chosen]) == 0
-    found = whence.open(out)
+    found = whence.open_run(out)
     plan = found.manifest["plan"]
     assert plan["layers"] == [2, 6] and set(found.tokens.layer) == {2, 6}
     assert plan["options"] == {"norm": "ones", "tolerance": 0.5, "memory": 10**9, "targets": None, "sources": None}
@@ -74,14 +74,14 @@ def test_columns_of_other_names(blimp, tmp_path, capsys):
     assert "no column 'text' or 'sentence'; the columns are 'field'" in (said := capsys.readouterr().err)
     assert "--read text=COLUMN" in said
     assert run(["measure", blimp, "--out", out, "--read", "text=sentence_good,document=field"]) == 0
-    assert whence.open(out).sentences.text.tolist() == ["The cats sit.", "She saw herself."]
-    assert whence.open(out).sentences.document.tolist() == ["agreement", "binding"]
+    assert whence.open_run(out).sentences.text.tolist() == ["The cats sit.", "She saw herself."]
+    assert whence.open_run(out).sentences.document.tolist() == ["agreement", "binding"]
 
 
 def test_a_table_without_a_header(blimp, tmp_path):
     out = str(tmp_path / "run")
     assert run(["measure", blimp, "--out", out, "--read", "text=3,pair=1,header=no", "--limit", "1"]) == 0
-    assert whence.open(out).sentences[["text", "pair"]].values.tolist() == [["sentence_good", "field"]]
+    assert whence.open_run(out).sentences[["text", "pair"]].values.tolist() == [["sentence_good", "field"]]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_every_command_is_told_how_to_read(blimp, tmp_path, monkeypatch, capsys,
 
 
 def test_a_text_is_not_read_like_a_corpus(capsys):
-    assert run(["head", "Paris is [MASK].", "--read", "text=a"]) == 2
+    assert run(["lm-head", "Paris is [MASK].", "--read", "text=a"]) == 2
     assert "--read is for a corpus, and a text was given" in capsys.readouterr().err
 
 
@@ -165,7 +165,7 @@ def test_a_stopped_run_goes_on_to_a_later_limit(corpus, tmp_path, monkeypatch):
     for out in ("run", "undisturbed"):
         assert run([*asked, str(tmp_path / out), "--limit", "3"]) == 0
     manifests = [(tmp_path / out / "manifest.json").read_bytes() for out in ("run", "undisturbed")]
-    assert manifests[0] == manifests[1] and whence.open(tmp_path / "run").manifest["corpus"]["limit"] == 3
+    assert manifests[0] == manifests[1] and whence.open_run(tmp_path / "run").manifest["corpus"]["limit"] == 3
 
 
 def test_control_c_says_how_to_go_on(corpus, tmp_path, capsys, monkeypatch):

@@ -50,4 +50,4 @@ def test_the_report_of_a_run(called, builtin, tmp_path):
     text = page.read_text()
     assert "By layer" in text and "By kind of token" in text and "Pairs of words" in text
     assert (tmp_path / "run" / "report" / "tables" / "by_layer.csv").stat().st_size > 100
-    assert whence.open(tmp_path / "run").finished  # the report beside it does no harm
+    assert whence.open_run(tmp_path / "run").finished  # the report beside it does no harm

@@ -1,7 +1,6 @@
 """whence.cloze: ranks and correlations over a corpus, what is left out and why, and going on after a stop."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -62,7 +61,7 @@ def test_each_sentence_is_what_head_says_of_it(builtin, found):
     for place, (text, answer) in enumerate(CLOZES):
         if found.outcome.values[place] not in (asking.SCORED, asking.FIRST):
             continue
-        one = whence.head(builtin, text)
+        one = whence.lm_head(builtin, text)
         one = one.isel(position=0) if "position" in one.dims else one
         assert np.allclose(found.spearman[place], one.spearman, atol=1e-5)
         assert np.allclose(found.pearson[place], one.pearson, atol=1e-5)
@@ -101,7 +100,7 @@ def test_a_stopped_run_goes_on(builtin, found, tmp_path, monkeypatch):
     assert done == [3, 6]
     asked = []
     recorded = lambda model, given: asked.append(given.id) or question(model, given)  # noqa: E731
-    monkeypatch.setattr(sys.modules["whence.corpus.cloze"], "question", recorded)
+    monkeypatch.setattr("whence.corpus.cloze.question", recorded)
     again = cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
     assert asked == ["6", "7"]
     assert np.array_equal(again["rank"], found["rank"], equal_nan=True)
@@ -157,7 +156,7 @@ def test_a_decoder_is_asked_for_the_next_token(smollm2):
     )
     assert found.outcome.values.tolist() == [asking.SCORED, asking.NOT_LAST, asking.NOT_ONE_TOKEN]
     assert found.stage.values.tolist() == ["trf-out", "norm-n", "norm-w", "unembed"]
-    one = whence.head(smollm2, "The capital of France is")
+    one = whence.lm_head(smollm2, "The capital of France is")
     paris = int(np.flatnonzero(one.vocabulary_token.values == "▁Paris")[0])
     scores = one.scores.isel(stage=-1).values
     assert int(found["rank"][0, -1]) == 1 + int((scores > scores[paris]).sum()) <= 10
@@ -173,6 +172,6 @@ def test_published_clozes(builtin, data):
     with torch.no_grad():
         coded = builtin.tokenizer(sentences[5].text, return_tensors="pt")
         logits = builtin.model(**coded).logits[0, int(found.position[5])].numpy()
-    one = whence.head(builtin, sentences[5].text)
+    one = whence.lm_head(builtin, sentences[5].text)
     expected = spearmanr(one.scores.isel(stage=0).values, logits).statistic
     assert abs(float(found.spearman[5, 0, -1]) - expected) < 1e-5

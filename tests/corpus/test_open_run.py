@@ -25,7 +25,7 @@ def folder(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    return whence.open(folder)
+    return whence.open_run(folder)
 
 
 def test_maps_are_the_dataset_of_one_sentence(model, run):
@@ -61,7 +61,7 @@ def test_a_part_of_a_table(run):
 
 def test_maps_of_a_large_part_are_read_one_by_one(folder, run, monkeypatch):
     monkeypatch.setattr("whence.corpus.open_run.KEPT", 0)
-    again = whence.open(folder)
+    again = whence.open_run(folder)
     for number in (5, 0, 3):
         xarray.testing.assert_identical(again.maps[number], run.maps[number])
 
@@ -87,19 +87,19 @@ def test_every_type_is_what_the_documentation_says(run):
 
 def test_what_is_no_run(tmp_path):
     with pytest.raises(BadInput, match=r"is no run: it has no manifest.json"):
-        whence.open(tmp_path)
+        whence.open_run(tmp_path)
 
 
 def test_damage_is_named(model, tmp_path):
     whence.run(model, tiny.texts(4), "mixing", tmp_path / "run", part_size=2)
     (tmp_path / "run" / "tokens" / "00001.parquet").write_bytes(b"PAR1")
     with pytest.raises(BadInput, match=r"Part 1 of .* is damaged; start the run again"):
-        whence.open(tmp_path / "run")
+        whence.open_run(tmp_path / "run")
 
 
 def test_tables_that_are_not_there_say_why(model, tmp_path):
     whence.run(model, tiny.texts(2), "mixing", tmp_path / "run")
-    run = whence.open(tmp_path / "run")
+    run = whence.open_run(tmp_path / "run")
     with pytest.raises(BadInput, match="no table 'pairs'; none of its measures gives a map"):
         _ = run.pairs
     with pytest.raises(BadInput, match="kept on request"):
@@ -115,7 +115,7 @@ def test_an_unfinished_run_can_be_looked_at(model, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         whence.run(model, tiny.texts(6), "mixing", tmp_path / "run", part_size=2, progress=stop)
-    run = whence.open(tmp_path / "run")
+    run = whence.open_run(tmp_path / "run")
     assert not run.finished and "not finished" in repr(run)
     assert set(run.tokens.sentence) in ({0, 1}, {*range(4)})  # the next part may have been begun
     assert run.moments["count"].max() == len(run.tokens) / 3

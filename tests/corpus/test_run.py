@@ -44,7 +44,7 @@ def folder(model, corpus, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(folder):
-    return whence.open(folder)
+    return whence.open_run(folder)
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -117,7 +117,7 @@ def test_pairs_are_means_over_pieces(model, corpus, run):
 def test_pieces_of_words_are_averaged(builtin, tmp_path):
     text = "Unbelievably, the antidisestablishmentarian whispered."
     whence.run(builtin, [text], ["attn_w"], tmp_path / "run", neighbours=1)
-    dataset, run = whence.measure(builtin, text, ["attn_w"]), whence.open(tmp_path / "run")
+    dataset, run = whence.measure(builtin, text, ["attn_w"]), whence.open_run(tmp_path / "run")
     pieces = np.flatnonzero(dataset.target_word.values == "antidisestablishmentarian")
     assert len(pieces) > 1
     row = run.pairs[(run.pairs.target_word == "antidisestablishmentarian") & (run.pairs.source_word == "the")].iloc[0]
@@ -175,7 +175,7 @@ def test_padding_changes_nothing(family, tmp_path):
     """Sentences of many lengths in one batch, for families with other positions, masks and norms."""
     model, texts = tiny.model(family), tiny.texts(9)
     whence.run(model, texts, ["mixing", "attn_n", "rollout_attn_n"], tmp_path / "run", batch_tokens=10_000)
-    tokens = whence.open(tmp_path / "run").tokens
+    tokens = whence.open_run(tmp_path / "run").tokens
     for number, text in enumerate(texts):
         found = tokens[tokens.sentence == number]
         dataset = whence.measure(model, text, ["mixing", "rollout_attn_n"])
@@ -189,7 +189,7 @@ def test_derivatives_sentence_by_sentence(model, tmp_path):
     texts = tiny.texts(3)
     options = {"mode": "exact"}
     whence.run(model, texts, ["contribution", "gradient_local"], tmp_path / "run", layers=[1, 3], **options)
-    run = whence.open(tmp_path / "run")
+    run = whence.open_run(tmp_path / "run")
     for number, text in enumerate(texts):
         dataset = whence.measure(model, text, ["contribution"], layers=[1, 3], **options)
         found = run.tokens[run.tokens.sentence == number]
@@ -221,7 +221,7 @@ def test_the_same_run_gives_the_same_bytes(model, corpus, folder, tmp_path):
 
 def test_how_it_is_cut_changes_no_number(model, corpus, run, tmp_path):
     whence.run(model, corpus, MEASURES, tmp_path / "run", part_size=100, batch_tokens=5000, neighbours=2)
-    other = whence.open(tmp_path / "run")
+    other = whence.open_run(tmp_path / "run")
     for mine, theirs in ((run.tokens, other.tokens), (run.pairs, other.pairs)):
         numbers = [name for name in mine if mine[name].dtype == np.float32]
         np.testing.assert_allclose(mine[numbers], theirs[numbers], atol=2e-5)
@@ -255,7 +255,7 @@ def test_progress_counts_sentences(model, tmp_path):
 
 def test_an_empty_corpus_gives_empty_tables(model, tmp_path):
     whence.run(model, [], "mixing", tmp_path / "run")
-    run = whence.open(tmp_path / "run")
+    run = whence.open_run(tmp_path / "run")
     assert run.finished and run.manifest["corpus"]["sentences"] == 0 and len(run.moments) == 0
 
 
@@ -337,18 +337,18 @@ def test_sentences_that_are_too_long(model, tmp_path):
         whence.run(model, texts, "mixing", tmp_path / "run", part_size=2)
     # the parts done so far had nothing too long, so the run can go on in another way
     whence.run(model, texts, "mixing", tmp_path / "run", part_size=2, too_long="skip")
-    run = whence.open(tmp_path / "run")
+    run = whence.open_run(tmp_path / "run")
     assert run.manifest["corpus"]["skipped"] == 1 and 4 not in set(run.tokens.sentence) and len(run.sentences) == 8
     assert run.records[2]["skipped"][0]["sentence"] == 4 and "102 tokens" in run.records[2]["skipped"][0]["why"]
     whence.run(model, texts, "mixing", tmp_path / "cut", part_size=2, too_long="truncate")
-    assert whence.open(tmp_path / "cut").sentences.tokens.max() == LONGEST
+    assert whence.open_run(tmp_path / "cut").sentences.tokens.max() == LONGEST
 
 
 def test_a_part_without_a_sentence(model, tmp_path):
     whence.run(
         model, ["ada " * 100, "ada"], ["mixing", "attention"], tmp_path / "run", part_size=1, too_long="skip", maps=True
     )
-    run = whence.open(tmp_path / "run")
+    run = whence.open_run(tmp_path / "run")
     assert set(run.tokens.sentence) == {1} and list(run.maps) == [1]
 
 
@@ -402,7 +402,7 @@ def test_a_full_disk_leaves_a_run_that_goes_on(model, tmp_path, monkeypatch):
         with pytest.raises(CannotWrite, match="No space left on device"):
             whence.run(model, tiny.texts(8), out=tmp_path / "run", **asked)
     monkeypatch.undo()
-    assert not whence.open(tmp_path / "run").finished and len(whence.open(tmp_path / "run").records) >= 1
+    assert not whence.open_run(tmp_path / "run").finished and len(whence.open_run(tmp_path / "run").records) >= 1
     whence.run(model, tiny.texts(8), out=tmp_path / "run", **asked)
     assert content(tmp_path / "run") == content(tmp_path / "undisturbed")
 
@@ -415,7 +415,7 @@ def test_control_c_leaves_a_run_that_goes_on(model, tmp_path):
     asked = {"measures": ["mixing"], "part_size": 2, "threads": 1}
     with pytest.raises(KeyboardInterrupt):
         whence.run(model, tiny.texts(9), out=tmp_path / "run", progress=stop, **asked)
-    assert len(whence.open(tmp_path / "run").records) in (2, 3)  # the next one may have been begun
+    assert len(whence.open_run(tmp_path / "run").records) in (2, 3)  # the next one may have been begun
     assert '"stopped"' in (tmp_path / "run" / "journal.jsonl").read_text()
     seen = []
     whence.run(model, tiny.texts(9), out=tmp_path / "run", progress=lambda done, total: seen.append(done), **asked)
@@ -435,7 +435,7 @@ def test_an_error_in_a_part_loses_none_before_it(model, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(BadInput, match="no"):
         patch.setattr(Worker, "measure", failing)
         whence.run(model, tiny.texts(9), "mixing", tmp_path / "run", part_size=2)
-    assert [record["part"] for record in whence.open(tmp_path / "run").records] == [0, 1]
+    assert [record["part"] for record in whence.open_run(tmp_path / "run").records] == [0, 1]
 
 
 @pytest.mark.slow
@@ -484,7 +484,7 @@ def test_numbers_of_heads_are_a_table_of_their_own(builtin, tmp_path):
     """Against each sentence measured alone."""
     texts = ["A cat sat on the mat and looked at the moon.", "It rained."]
     whence.run(builtin, texts, ["rank", "effective_correlation"], out=tmp_path / "run")
-    table = whence.open(tmp_path / "run").heads
+    table = whence.open_run(tmp_path / "run").heads
     assert len(table) == 2 * builtin.anatomy.layers * builtin.anatomy.heads
     for number, text in enumerate(texts):
         alone = whence.measure(builtin, text, ["rank", "effective_correlation"])

@@ -100,13 +100,14 @@ def test_a_family_outside_the_table_gives_what_it_can(odd):
 
 def test_another_attention_that_does_the_same(builtin):
     text = "The old man who fed the hungry pigeons every morning was tired, and nobody who lived near the station knew"
-    found = whence.alternative(builtin, text + " where he had come from or why he never spoke to anyone.", 2, 3)
+    text += " where he had come from or why he never spoke to anyone."
+    found = whence.alternative_attention(builtin, text, 2, 3)
     np.testing.assert_allclose(found.alternative.sum("source"), 1, atol=1e-5)
     assert float(found.alternative.min()) >= 0
     assert found.attrs["change"] > 100 * found.attrs["logits_difference"]
     assert found.attrs["logits_difference"] < 1e-4
     for layer, head, says in ((7, 0, "no layer 7"), (1, 12, "no head 12")):
         with pytest.raises(BadInput, match=says):
-            whence.alternative(builtin, text, layer, head)
+            whence.alternative_attention(builtin, text, layer, head)
     with pytest.raises(Unsupported, match="longer text"):
-        whence.alternative(builtin, "Too short.", 1, 0)
+        whence.alternative_attention(builtin, "Too short.", 1, 0)

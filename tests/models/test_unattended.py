@@ -92,7 +92,7 @@ def test_contributions_are_measured(name):
     assert abs(shares.sum(axis=-1) - 1).max() < 1e-5
     assert not shares[:, 0, 1:].any()  # nothing comes from the future
     with pytest.raises(Unsupported, match="head"):
-        whence.head(model, TEXT)
+        whence.lm_head(model, TEXT)
 
 
 def test_attention_is_refused_where_there_is_none():
@@ -100,7 +100,7 @@ def test_attention_is_refused_where_there_is_none():
     with pytest.raises(Unsupported, match="'attention' needs attention, which the family 'mamba' does not give"):
         whence.measure(model, TEXT, "attention")
     with pytest.raises(Unsupported, match="Another attention needs attention, rows, values"):
-        whence.alternative(model, TEXT, 1, 0)
+        whence.alternative_attention(model, TEXT, 1, 0)
 
 
 def test_layers_that_do_not_attend_are_empty(jamba):
@@ -119,18 +119,18 @@ def test_what_makes_no_sense_in_a_hybrid_is_said(jamba, tmp_path):
     with pytest.raises(Unsupported, match="'rollout_attn_w' needs attention throughout"):
         whence.measure(jamba, TEXT, "rollout_attn_w")
     with pytest.raises(BadInput, match="Layer 1 does not attend; 2, 4 do"):
-        whence.alternative(jamba, TEXT, 1, 0)
+        whence.alternative_attention(jamba, TEXT, 1, 0)
     with pytest.raises(BadInput, match="'attention' is there in layers 2, 4 alone"):
         whence.run(jamba, tiny.texts(1), ["attention", "contribution"], tmp_path / "run")
 
 
 def test_an_attention_of_a_hybrid_has_alternatives(jamba):
-    found = whence.alternative(jamba, 4 * TEXT, 2, 0, direction="unlike")
+    found = whence.alternative_attention(jamba, 4 * TEXT, 2, 0, direction="unlike")
     assert found.attrs["change"] > 0.01 and found.attrs["logits_difference"] < 1e-4
 
 
 def test_a_corpus_has_the_layers_that_attend(jamba, tmp_path):
-    run = whence.open(whence.run(jamba, tiny.texts(4), ["attention"], tmp_path / "run"))
+    run = whence.open_run(whence.run(jamba, tiny.texts(4), ["attention"], tmp_path / "run"))
     assert set(run.tokens.layer) == {2, 4} and run.tokens.filter(like="attention_").notnull().all(axis=None)
 
 

@@ -170,4 +170,4 @@ def test_every_map_says_what_it_is():
 def test_a_decoder_predicts_what_comes_after(family, says):
     model = tiny.model(family)
     text = "bo [MASK]" if family == "bert" else "bo ada"
-    assert says in predictions(whence.head(model, text))[0].finding
+    assert says in predictions(whence.lm_head(model, text))[0].finding

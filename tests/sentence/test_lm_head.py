@@ -21,7 +21,7 @@ def logits(model, text):
 
 @pytest.fixture(scope="module")
 def one(builtin):
-    return whence.head(builtin, TEXT, k=5)
+    return whence.lm_head(builtin, TEXT, k=5)
 
 
 def test_the_last_stage_is_the_logits(builtin, one):
@@ -57,7 +57,7 @@ def test_weights_and_biases_of_the_head(builtin, one):
 
 
 def test_provenance_and_papers(one):
-    assert one.attrs["model"] == "whence/builtin" and one.attrs["text"] == TEXT and one.attrs["measures"] == "head"
+    assert one.attrs["model"] == "whence/builtin" and one.attrs["text"] == TEXT and one.attrs["measures"] == "lm_head"
     assert "podkorytov2021" in whence.cite(one)
 
 
@@ -70,30 +70,30 @@ def test_it_can_be_written_and_read(one, tmp_path):
 
 
 def test_several_masks_are_all_answered(builtin):
-    found = whence.head(builtin, TWO)
+    found = whence.lm_head(builtin, TWO)
     assert found.sizes["position"] == 2 and found.position.values.tolist() == [2, 6]
-    alone = whence.head(builtin, TWO, position=6)
+    alone = whence.lm_head(builtin, TWO, position=6)
     assert "position" not in alone.dims
     assert np.allclose(found.scores.sel(position=6), alone.scores, atol=1e-5)
 
 
 def test_positions_count_from_the_end_too(builtin):
-    found = whence.head(builtin, "A cat.", position=[1, -1])
+    found = whence.lm_head(builtin, "A cat.", position=[1, -1])
     assert found.position.values.tolist() == [1, 4] and found.position_token.values.tolist() == ["a", "[SEP]"]
 
 
 def test_the_lens_ends_at_the_head_itself(builtin, one):
-    found = whence.head(builtin, TEXT, layer="all")
+    found = whence.lm_head(builtin, TEXT, layer="all")
     assert found.layer.values.tolist() == list(range(7))
     assert np.allclose(found.scores.sel(layer=6), one.scores, atol=1e-5)
-    third = whence.head(builtin, TEXT, layer=3)
+    third = whence.lm_head(builtin, TEXT, layer=3)
     assert "layer" not in third.dims and int(third.layer) == 3
     assert np.allclose(found.scores.sel(layer=3), third.scores, atol=1e-5)
-    assert whence.head(builtin, TEXT, layer=[2]).sizes["layer"] == 1
+    assert whence.lm_head(builtin, TEXT, layer=[2]).sizes["layer"] == 1
 
 
 def test_the_lens_of_an_encoder_is_its_head_on_hidden_states(builtin):
-    found = whence.head(builtin, TEXT, layer=2)
+    found = whence.lm_head(builtin, TEXT, layer=2)
     with torch.no_grad():
         coded = builtin.tokenizer(TEXT, return_tensors="pt")
         hidden = builtin.model(**coded, output_hidden_states=True).hidden_states[2]
@@ -115,13 +115,13 @@ def test_the_lens_of_an_encoder_is_its_head_on_hidden_states(builtin):
 )
 def test_bad_input(builtin, text, options, says):
     with pytest.raises(BadInput, match=says):
-        whence.head(builtin, text, **options)
+        whence.lm_head(builtin, text, **options)
 
 
 def test_an_encoder_alone_has_no_head_to_take_apart(builtin):
     model = whence.load(builtin.model.bert, builtin.tokenizer)
     with pytest.raises(Unsupported, match="BertForMaskedLM"):
-        whence.head(model, TEXT)
+        whence.lm_head(model, TEXT)
     assert not predictions(model, TEXT)
 
 
@@ -137,19 +137,19 @@ def test_predictions_stand_beside_measures(builtin):
 
 def test_a_decoder_predicts_what_comes_next(smollm2):
     text = "The capital of France is"
-    found = whence.head(smollm2, text)
+    found = whence.lm_head(smollm2, text)
     expected = logits(smollm2, text)[-1].numpy()
     assert np.abs(found.scores.isel(stage=-1).values - expected).max() < 1e-5 * np.abs(expected).max()
     assert found.stage.values.tolist() == ["trf-out", "norm-n", "norm-w", "unembed"]
     assert "▁Paris" in found.top.isel(stage=-1).values.tolist()
     with pytest.raises(BadInput, match="before"):
-        whence.head(smollm2, TEXT)
+        whence.lm_head(smollm2, TEXT)
     assert predictions(smollm2, TEXT).sizes["position"] == 1
 
 
 def test_a_tiny_decoder_with_a_cap(builtin):
     """A model and a tokenizer that were never trained together, with logits that are capped."""
     model = whence.load(build("gemma2", vocab_size=30522), builtin.tokenizer)
-    found = whence.head(model, "One two")
+    found = whence.lm_head(model, "One two")
     assert found.stage.values.tolist()[-1] == "softcap" and int(found.position) == 2
     assert np.abs(found.scores.isel(stage=-1)).max() <= 30

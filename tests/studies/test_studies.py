@@ -74,7 +74,7 @@ def test_a_study_goes_on_where_it_was(builtin, data, tmp_path, monkeypatch):
     corpus = whence.read(f"sst2:{data}/sst2/dev.tsv", limit=6)
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
     before = (tmp_path / "tables" / "mixing_means.csv").read_text()
-    monkeypatch.setattr(sys.modules["whence.corpus.worker"], "measured", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr("whence.corpus.worker.measured", lambda *_: pytest.fail("measured again"))
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
     assert (tmp_path / "tables" / "mixing_means.csv").read_text() == before
 
@@ -215,7 +215,7 @@ def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(data, tmp_pa
     model = tiny.model("jamba", num_hidden_layers=4)
     corpus = whence.read(f"conllu:{data}/ud_gum/en_gum-ud-dev.conllu", limit=4)
     whence.study("correlates", model, corpus, tmp_path, quick=True)
-    pairs = [whence.open(folder).pairs for folder in (tmp_path / "runs").iterdir()]
+    pairs = [whence.open_run(folder).pairs for folder in (tmp_path / "runs").iterdir()]
     assert all(
         set(table.layer) == {2, 4} and table[["attention", "gradient"]].notnull().all(axis=None) for table in pairs
     )
@@ -258,7 +258,7 @@ def test_masks_are_a_kind_of_their_own(mixed, builtin):
     means = kinds.groupby("kind")["mixing"].mean()
     assert claim["confirmed"] == (means["mask"] > means["normal"])
     assert f"masks {means['mask']:.1%}, normal tokens {means['normal']:.1%}" in claim["statistic"]
-    run = whence.open(next((mixed / "runs").glob("mixing-0-*")))
+    run = whence.open_run(next((mixed / "runs").glob("mixing-0-*")))
     assert builtin.tokenizer.mask_token_id in set(run.tokens.token_id)
     normal = run.tokens[~run.tokens["class"].isin(builtin.tokenizer.all_special_tokens)]
     assert len(pandas.read_csv(mixed / "tables" / "mixing_frequency.csv")) == normal.token_id.nunique()

@@ -158,7 +158,7 @@ def test_the_flow_follows_its_threshold(visit, models):
 
 def test_the_head_step_by_step_and_layer_by_layer(visit, models):
     page = visit("prediction", model=TINY, text=MASKED)
-    expected = whence.head(models[TINY], MASKED, layer="all")
+    expected = whence.lm_head(models[TINY], MASKED, layer="all")
     _, rows = table_of(page, "prediction")
     stages = list(expected["stage"].values)
     assert [row[2] for row in rows[::10]] == [*stages, *(f"after layer {layer}" for layer in range(4))]
@@ -391,7 +391,7 @@ def test_what_is_drawn_beside_leaves_too(visit, models):
         assert [found[f"mixing {method}", layer] for layer in (1, 2, 3)] == pytest.approx(expected, rel=1e-4)
     show(page, "prediction")
     header, rows = table_of(page, "prediction", also="agreement")
-    expected = whence.head(models[TINY], MASKED, layer="all")
+    expected = whence.lm_head(models[TINY], MASKED, layer="all")
     stages = expected["stage"].values.tolist()
     assert header == ["position", "stage", "other_stage", "spearman"]
     assert [row[1:3] for row in rows] == [[one, other] for one in stages for other in stages]

@@ -17,7 +17,7 @@ def dataset(models):
 
 
 def test_a_widget_holds_the_maps_alone(dataset):
-    made = whence.flow(dataset)
+    made = whence.widget(dataset)
     assert set(made.payload["variables"]) == {"attention", "attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n"}
     assert "export default { render: module_widget.render }" in str(made._esm)
     assert "import " not in widget.module().replace("important", "")

@@ -122,9 +122,9 @@ def _count(corpus: "Corpus") -> int | None:
 
 
 def _summary(out: str, sentences: "Corpus") -> None:
-    from whence.corpus.open_run import open as opened
+    from whence.corpus.open_run import open_run
 
-    corpus = opened(out).manifest["corpus"]
+    corpus = open_run(out).manifest["corpus"]
     if not corpus["sentences"]:
         raise BadInput(f"Nothing was measured: {sentences.name} has no sentences.")
     plural = "" if corpus["sentences"] == 1 else "s"

@@ -5,8 +5,8 @@ from whence.cli import shared
 
 def measures() -> None:
     """List what can be measured, with axes, units and papers."""
-    from whence.sentence.tables import measures
+    from whence.sentence.tables import list_measures
 
-    table = measures()
+    table = list_measures()
     columns = ["measure", "variable", "dims", "unit", "needs", "papers"]
     shared.table(tuple(columns), [tuple(row) for row in table[columns].to_numpy().tolist()])

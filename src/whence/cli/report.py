@@ -16,8 +16,8 @@ def report(run: str, *, out: Annotated[Path | None, Parameter(name=["--out", "-o
     out
         The folder of the report; `report` inside the run unless given.
     """
-    from whence.corpus.open_run import open as opened
+    from whence.corpus.open_run import open_run
     from whence.studies.overview import overview
 
-    page = overview(opened(run), Path(run, "report") if out is None else out)
+    page = overview(open_run(run), Path(run, "report") if out is None else out)
     print(f"The report: {page.resolve()}")

@@ -25,7 +25,7 @@ ANNOTATIONS = (*LABELS, "entity")
 KEPT = 2**28  # bytes of a part's maps that are kept in memory
 
 
-def open(out: str | Path) -> "Run":
+def open_run(out: str | Path) -> "Run":
     """The run in a folder, finished or not; refuses one with damaged parts."""
     store = at(out)
     manifest = read_manifest(store)

@@ -38,7 +38,7 @@ def run(
     progress: Progress | None = None,
     **options: Any,
 ) -> str:
-    """Measures every sentence of a corpus into tables in the folder `out`; gives back its name for `whence.open`.
+    """Measures every sentence of a corpus into tables in the folder `out`; gives back its name for `whence.open_run`.
 
     The corpus is any iterable of texts, pairs or sentences. Started again with the same parameters, a run that was
     stopped goes on where it was, and damaged parts are measured again. `progress(done, of)` counts sentences; `of` is

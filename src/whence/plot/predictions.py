@@ -43,7 +43,7 @@ class Prediction(NamedTuple):
 
 
 def predictions(ds: xarray.Dataset) -> list[Prediction]:
-    """Those of a Dataset of whence.head, one a position; the last layer's when there are several."""
+    """Those of a Dataset of whence.lm_head, one a position; the last layer's when there are several."""
     if "top" not in ds:
         return []
     found = ds[["top", "top_score", "prediction_rank"]]

@@ -15,7 +15,7 @@ from whence.text.sentence import sentence
 NEEDS = frozenset({"attention", "rows", "values"})
 
 
-def alternative(
+def alternative_attention(
     model: Model,
     text: object,
     layer: int,

@@ -24,7 +24,7 @@ LEADING = ("layer", "position")
 _AXES = {"dense_weight": ("width", "hidden"), "project_weight": ("width", "hidden"), "decoder_bias": ("vocabulary",)}
 
 
-def head(
+def lm_head(
     model: Model,
     text: object,
     position: int | Iterable[int] | None = None,
@@ -52,7 +52,7 @@ def head(
     several = {"layer": isinstance(layer, Iterable), "position": len(places) > 1}
     single = {axis: 0 for axis in LEADING if not several[axis]}
     options = {"position": places, "layer": layers, "k": k}
-    attributes = provenance(model, ["head"], options) | {"text": given.text, "pair": given.pair or ""}
+    attributes = provenance(model, ["lm_head"], options) | {"text": given.text, "pair": given.pair or ""}
     return dataset.isel(single).assign_attrs(attributes)
 
 

@@ -7,7 +7,7 @@ from whence.models.load import Model, loaded
 from whence.models.verify import verify as checked
 
 
-def measures() -> pandas.DataFrame:
+def list_measures() -> pandas.DataFrame:
     """Every variable of every measure: its axes, unit, what the model must give, and the papers."""
     rows = [
         {

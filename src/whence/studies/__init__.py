@@ -13,7 +13,7 @@ from whence.studies.frame import Answered, Left, Section, Study
 from whence.studies.write import write
 from whence.text.readers import Corpus, read
 
-STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "head")
+STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "lm-head")
 
 
 def study(

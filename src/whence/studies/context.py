@@ -9,8 +9,7 @@ from typing import Any
 import pandas
 import xarray
 
-from whence.corpus.open_run import Run
-from whence.corpus.open_run import open as opened
+from whence.corpus.open_run import Run, open_run
 from whence.corpus.run import run
 from whence.models.load import Model
 from whence.sentence.measure import measure, provenance
@@ -87,7 +86,7 @@ class Context:
                 progress=self.telling(f"{name}: {sentences.name}"),
                 **options,
             )
-            self.runs[name] = opened(folder)
+            self.runs[name] = open_run(folder)
         return self.runs[name]
 
     def measure(self, text: object, measures: Iterable[str], **options: Any) -> xarray.Dataset:

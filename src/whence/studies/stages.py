@@ -9,7 +9,7 @@ import xarray
 
 from whence.corpus.cloze import cloze
 from whence.errors import Unsupported
-from whence.sentence.lm_head import head
+from whence.sentence.lm_head import lm_head
 from whence.studies.context import Context, called
 from whence.studies.prepare import Chosen
 from whence.studies.published import published
@@ -39,7 +39,7 @@ def readable(context: Context, text: str) -> str:
 
 def at_gap(context: Context, text: str | None = None, **options: Any) -> xarray.Dataset:
     """The head at the first gap of the text, or of the study's sentence."""
-    found = head(context.model, text or text_of(context), **options)
+    found = lm_head(context.model, text or text_of(context), **options)
     return found.isel(position=0) if "position" in found.dims else found
 
 

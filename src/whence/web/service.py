@@ -17,8 +17,8 @@ from whence.models.encode import encode, limit, own_mask
 from whence.sentence.measure import measure
 from whence.text.sentence import sentence
 from whence.web.answers import TooLarge
-from whence.web.head import prediction
 from whence.web.jobs import Jobs, Progress
+from whence.web.lm_head import prediction
 from whence.web.results import Results, key
 
 if TYPE_CHECKING:

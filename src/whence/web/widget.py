@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROOT = ".whence-widget"
 
 
-def flow(ds: xarray.Dataset) -> Any:
+def widget(ds: xarray.Dataset) -> Any:
     """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow."""
     try:
         import anywidget

@@ -51,7 +51,7 @@ def test_on_real_weights_most_of_the_attention_can_move(builtin):
 
 def test_the_dataset_says_where_it_came_from(builtin):
     text = "The old bridge over the wide river was closed, so we took a boat. " * 3
-    found = whence.alternative(builtin, text, 1, 0, row=2, seed=5)
+    found = whence.alternative_attention(builtin, text, 1, 0, row=2, seed=5)
     wanted = whence.measure(builtin, text, ["effective"])
     differ = {"parameters", "seed", "change", "output_difference", "logits_difference"}
     assert set(found.attrs) - set(wanted.attrs) == differ - {"parameters", "seed"}

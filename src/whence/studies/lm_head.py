@@ -10,7 +10,7 @@ from whence.errors import Unsupported
 from whence.plot.drawing import Drawing
 from whence.studies.context import Context, called
 from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
-from whence.studies.head_changes import changes
+from whence.studies.lm_head_changes import changes
 from whence.studies.stages import (
     BASE,
     NO_NORM,
@@ -313,7 +313,7 @@ def _ranks_by_layer(context: Context) -> pandas.DataFrame:
 
 NEEDS = frozenset({"head"})
 STUDY = Study(
-    name="head",
+    name="lm-head",
     title="Which step of the LM head makes the prediction",
     asks=(
         "Between the last block and the logits stand a dense layer, an activation, a norm with its weights and biases,"

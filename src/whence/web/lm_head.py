@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from whence.sentence.lm_head import head
+from whence.sentence.lm_head import lm_head
 
 if TYPE_CHECKING:
     import xarray
@@ -20,7 +20,7 @@ def prediction(model: Model, given: Sentence, positions: list[int] | None, trunc
 
     `state` counts layers from 0, the embeddings; the scores over the whole vocabulary are left behind.
     """
-    found = head(model, given, positions, layer="all", k=BEST, truncate=truncate)
+    found = lm_head(model, given, positions, layer="all", k=BEST, truncate=truncate)
     found = found if "position" in found.dims else found.expand_dims("position")
     found = found.drop_vars("rank").rename(rank="best")  # a measure is called `rank` as well
     stages, lens = found.isel(layer=-1), found.isel(stage=-1).rename(layer="state")

@@ -1,14 +1,14 @@
-"""Which step of the LM head makes the prediction, and since which layer: python examples/head.py [CHART]"""
+"""Which step of the LM head makes the prediction, and since which layer: python examples/lm_head.py [CHART]"""
 
 import sys
 from pathlib import Path
 
 import whence
-from whence.plot.head import lens
+from whence.plot.lm_head import lens
 
 model = whence.load()
 text = "The keys to the [MASK] were on the table."
-dataset = whence.head(model, text, k=4)
+dataset = whence.lm_head(model, text, k=4)
 
 print(f"{text}\nBest tokens after each step of the head")
 print(dataset.top.to_pandas().to_string())
@@ -18,7 +18,7 @@ print("\nSpearman correlation with the last step")
 print(dataset.spearman.isel(other_stage=-1).to_series().round(2).to_string())
 
 # the same head on the states of every layer
-layers = whence.head(model, text, layer="all")
+layers = whence.lm_head(model, text, layer="all")
 place = layers.prediction_rank.sel(stage="lmhead-out").to_series()
 print("\nPlace of the predicted token by layer")
 print(place.to_string())

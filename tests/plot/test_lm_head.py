@@ -7,7 +7,7 @@ import xarray
 import whence
 from whence import cli
 from whence.errors import BadInput
-from whence.plot import head as charts
+from whence.plot import lm_head as charts
 from whence.plot.predictions import predictions
 from whence.plot.terminal import picture
 from whence.report import payload
@@ -19,7 +19,7 @@ CLOZES = [("The sky is [MASK].", "blue"), ("A dog is an [MASK].", "animal"), ("H
 
 @pytest.fixture(scope="module")
 def one(builtin):
-    return whence.head(builtin, "The sky is [MASK].")
+    return whence.lm_head(builtin, "The sky is [MASK].")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def results(builtin, one):
     corpus = [Sentence(text, labels={"answer": answer}) for text, answer in CLOZES]
     return {
         "text": one,
-        "layers": whence.head(builtin, "The sky is [MASK].", layer="all"),
+        "layers": whence.lm_head(builtin, "The sky is [MASK].", layer="all"),
         "corpus": whence.cloze(builtin, corpus),
         "recipes": whence.perturb(builtin, corpus),
     }
@@ -137,26 +137,26 @@ def called(monkeypatch, capsys, builtin, tmp_path):
 
 
 def test_the_command_on_a_text(called, tmp_path):
-    code, out, err = called("head", "The sky is [MASK].", "--out", "top.csv", "--chart", "grid.svg", "--top", "3")
+    code, out, err = called("lm-head", "The sky is [MASK].", "--out", "top.csv", "--chart", "grid.svg", "--top", "3")
     assert code == 0, err
     assert "lmhead-out" in out and "Spearman" in out and "1.00" in out
     assert (tmp_path / "top.csv").read_text().count("\n") == 25 and (tmp_path / "grid.svg").exists()
 
 
 def test_the_command_on_layers(called):
-    code, out, err = called("head", "The sky is [MASK].", "--layer", "all", "--chart", "lens.svg")
+    code, out, err = called("lm-head", "The sky is [MASK].", "--layer", "all", "--chart", "lens.svg")
     assert code == 0 and "Best token by layer" in out, err
 
 
 def test_the_command_on_a_corpus(called, tmp_path):
     (tmp_path / "lama.jsonl").write_text('{"masked_sentences": ["The sky is [MASK]."], "obj_label": "blue"}\n')
     (tmp_path / "own.jsonl").write_text('{"sentence": "He plays the [MASK].", "answer": "hurdy-gurdy"}\n')
-    code, out, err = called("head", "lama.jsonl", "--out", "run", "--chart", "hits.svg")
+    code, out, err = called("lm-head", "lama.jsonl", "--out", "run", "--chart", "hits.svg")
     assert code == 0 and "1 of 1 answers" in out and "@100" in out, err
     assert (tmp_path / "run" / "manifest.json").exists()
-    code, out, err = called("head", "own.jsonl")
+    code, out, err = called("lm-head", "own.jsonl")
     assert code == 2 and "1 left out: the answer is not one token" in out and "a label that is one token" in err
-    code, out, err = called("head", "lama:lama.jsonl", "--recipe", "no-period", "no-end")
+    code, out, err = called("lm-head", "lama:lama.jsonl", "--recipe", "no-period", "no-end")
     assert code == 0 and "no-end" in out and "as it is" in out, err
 
 
@@ -172,5 +172,5 @@ def test_the_command_on_a_corpus(called, tmp_path):
     ],
 )
 def test_bad_input_gets_one_sentence(called, arguments, says):
-    code, _, err = called("head", *arguments)
+    code, _, err = called("lm-head", *arguments)
     assert code == 2 and says in err and err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Which step of the LM head makes the prediction, as a study: python examples/study_head.py [PAGE]"""
+"""Which step of the LM head makes the prediction, as a study: python examples/study_lm_head.py [PAGE]"""
 
 # %% A few clozes, written as LAMA writes them; the study itself uses --data lama:conceptnet.jsonl
 import json
@@ -27,7 +27,7 @@ lines = [json.dumps({"masked_sentences": [text], "obj_label": answer}) for text,
 # %% The study, for a sentence of one's own
 model = whence.load()
 data = f"lama:{folder / 'clozes.jsonl'}"
-report = whence.study("head", model, data, folder, quick=True, text="He was born in the city of [MASK].")
+report = whence.study("lm-head", model, data, folder, quick=True, text="He was born in the city of [MASK].")
 
 # %% Every picture has its table: at which stage are the answers among the best?
 hits = pandas.read_csv(folder / "tables" / "head_hits.csv")

@@ -34,7 +34,7 @@ def corpora(data):
 @pytest.fixture(scope="module")
 def out(builtin, corpora, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
-    whence.study("head", builtin, corpora, folder, quick=True)
+    whence.study("lm-head", builtin, corpora, folder, quick=True)
     return folder
 
 
@@ -115,7 +115,7 @@ def test_it_goes_on_where_it_was(out, builtin, corpora, monkeypatch):
     for name in ("whence.corpus.cloze", "whence.corpus.perturb"):  # the verbs hide the modules
         monkeypatch.setattr(importlib.import_module(name), "answered", lambda *_: pytest.fail("asked again"))
     context = Context(builtin, tuple(corpora), out, quick=True)
-    again = [item for section in find("head").sections[4:6] for item in section.make(context)]
+    again = [item for section in find("lm-head").sections[4:6] for item in section.make(context)]
     for item in again:
         if isinstance(item, Shown):
             pandas.testing.assert_frame_equal(
@@ -126,7 +126,7 @@ def test_it_goes_on_where_it_was(out, builtin, corpora, monkeypatch):
 def made(model, corpus, out, **more):
     """What every section gives, drawn but not written, which is what takes long."""
     context = Context(model, (corpus,), out, quick=True, **more)
-    items = [item for section in find("head").sections for item in section.make(context)]
+    items = [item for section in find("lm-head").sections for item in section.make(context)]
     assert all(draw(item.drawing) for item in items if isinstance(item, Shown))
     return {kind: [item for item in items if isinstance(item, kind)] for kind in (Shown, Claim, Beside, Left)}
 
@@ -144,7 +144,7 @@ def test_a_decoder_gets_its_stages_and_is_told_what_it_has_not(builtin, corpora,
 
 def test_a_model_without_a_head_is_told_so(builtin, corpora, tmp_path):
     bare = whence.load(BertModel(builtin.model.config).eval(), builtin.tokenizer)
-    page = whence.study("head", bare, corpora[0], tmp_path, quick=True).read_text()
+    page = whence.study("lm-head", bare, corpora[0], tmp_path, quick=True).read_text()
     found = json.loads((tmp_path / "findings.json").read_text())
     assert not found["pictures"] and len(found["left_out"]) == 7 and "needs head" in page
 
@@ -157,8 +157,8 @@ def test_text_without_gaps_is_said_to_have_none(builtin, tmp_path):
         ("Right answers", "cloze corpus"),
         ("Earlier", "no sentence"),
     ):
-        (section,) = [section for section in find("head").sections if section.title.startswith(title)]
+        (section,) = [section for section in find("lm-head").sections if section.title.startswith(title)]
         with pytest.raises(Unsupported, match=reason):
             list(section.make(context))
-    (changes,) = [section for section in find("head").sections if section.title == "Small changes"]
+    (changes,) = [section for section in find("lm-head").sections if section.title == "Small changes"]
     assert [type(item) for item in changes.make(context)] == [Left] * 3

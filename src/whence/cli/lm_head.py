@@ -1,4 +1,4 @@
-"""whence head: which step of the LM head makes the prediction, in a text or over a cloze corpus."""
+"""whence lm-head: which step of the LM head makes the prediction, in a text or over a cloze corpus."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +29,7 @@ KINDS = {
 TEXT, ANSWER = ("masked_sentence", "text", "sentence"), ("answer", "label")
 
 
-def head(
+def lm_head(
     text: str | None = None,
     *,
     position: Several = None,
@@ -158,9 +158,9 @@ def _text(
 
     from whence.plot.predictions import predictions
     from whence.plot.terminal import stages
-    from whence.sentence.lm_head import head as heads
+    from whence.sentence.lm_head import lm_head as stages_of_text
 
-    found = heads(source.load(), given, position, layer, top, truncate=truncate)
+    found = stages_of_text(source.load(), given, position, layer, top, truncate=truncate)
     console = Console(highlight=False)
     for prediction in predictions(found):
         for line in stages(prediction, console.width):
@@ -281,7 +281,7 @@ def _write(found: "xarray.Dataset", out: Path | None) -> None:
 
 
 def _draw(found: "xarray.Dataset", kind: str, chart: Path) -> None:
-    from whence.plot import head as charts
+    from whence.plot import lm_head as charts
     from whence.plot.charts import write
 
     write(charts.drawn(found, kind), chart)
