@@ -21,8 +21,9 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.corpus.run import run as run
     from whence.identity import identify as identify
     from whence.models.load import load as load
+    from whence.page.report import report as report
+    from whence.page.widget import flow as flow
     from whence.progress_bar import progress as progress
-    from whence.report import report as report
     from whence.sentence.alternative import alternative as alternative
     from whence.sentence.lm_head import head as head
     from whence.sentence.measure import measure as measure
@@ -30,7 +31,6 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.sentence.tables import verify as verify
     from whence.studies import study as study
     from whence.text.readers import read as read
-    from whence.web.widget import flow as flow
 
     __version__: str
 
@@ -41,7 +41,7 @@ _VERBS = {
     "cloze": "whence.corpus.cloze",
     "head": "whence.sentence.lm_head",
     "identify": "whence.identity",
-    "flow": "whence.web.widget",
+    "flow": "whence.page.widget",
     "load": "whence.models.load",
     "measure": "whence.sentence.measure",
     "measures": "whence.sentence.tables",
@@ -49,7 +49,7 @@ _VERBS = {
     "perturb": "whence.corpus.perturb",
     "progress": "whence.progress_bar",
     "read": "whence.text.readers",
-    "report": "whence.report",
+    "report": "whence.page.report",
     "run": "whence.corpus.run",
     "study": "whence.studies",
     "verify": "whence.sentence.tables",

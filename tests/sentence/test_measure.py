@@ -186,7 +186,7 @@ def test_verbs_stay_verbs():
     import whence.measure
 
     import whence.measures.registry
-    import whence.report
+    import whence.page.report
 
     assert all(callable(getattr(whence, verb)) for verb in whence._VERBS)
     assert whence.stats.contrasts and whence.plot.label and whence.__version__
