@@ -19,8 +19,9 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.corpus.run import run as run
     from whence.identity import identify as identify
     from whence.models.load import load as load
+    from whence.page.report import report as report
+    from whence.page.widget import widget as widget
     from whence.progress_bar import progress as progress
-    from whence.report import report as report
     from whence.sentence.alternative import alternative_attention as alternative_attention
     from whence.sentence.lm_head import lm_head as lm_head
     from whence.sentence.measure import measure as measure
@@ -28,7 +29,6 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.sentence.tables import verify as verify
     from whence.studies import study as study
     from whence.text.readers import read as read
-    from whence.web.widget import widget as widget
 
     __version__: str
 
@@ -47,11 +47,11 @@ _VERBS = {
     "perturb": "whence.corpus.perturb",
     "progress": "whence.progress_bar",
     "read": "whence.text.readers",
-    "report": "whence.report",
+    "report": "whence.page.report",
     "run": "whence.corpus.run",
     "study": "whence.studies",
     "verify": "whence.sentence.tables",
-    "widget": "whence.web.widget",
+    "widget": "whence.page.widget",
 }
 
 _MODULES = ("errors", "plot", "stats")

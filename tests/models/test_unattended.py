@@ -15,7 +15,7 @@ from whence.models.linearise import linearised
 from whence.models.locate import locate
 from whence.models.sizes import Sizes
 from whence.models.verify import capabilities, verify
-from whence.report import describe
+from whence.page.payload import describe
 from whence.web.limits import Limits
 from whence.web.service import Service
 

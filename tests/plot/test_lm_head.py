@@ -7,10 +7,10 @@ import xarray
 import whence
 from whence import cli
 from whence.errors import BadInput
+from whence.page.payload import payload
 from whence.plot import lm_head as charts
 from whence.plot.predictions import predictions
 from whence.plot.terminal import picture
-from whence.report import payload
 from whence.text.sentence import Sentence
 
 TEXT = "The keys to the [MASK] were on the [MASK]."

@@ -268,7 +268,7 @@ def test_a_link_on_another_page_may_be_followed(client):
     assert client.get("/", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/page.css", "/modules/main.js", "/api/about", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/page.css", "/modules/page.js", "/api/about", "/nothing"])
 def test_every_answer_has_the_policy(client, path):
     headers = client.get(path).headers
     policy = headers["Content-Security-Policy"]
@@ -277,14 +277,14 @@ def test_every_answer_has_the_policy(client, path):
 
 
 def test_only_known_modules_are_handed_out(client):
-    assert "export" in client.get("/modules/main.js").text
+    assert "export" in client.get("/modules/page.js").text
     for name in ("nothing.js", "..%2F..%2F__init__.py", "%2e%2e/app.py", "page.css"):
         assert client.get(f"/modules/{name}").status_code in (404, 410)
 
 
 def test_there_is_no_script_in_the_page(client):
     text = client.get("/").text
-    assert text.count("<script") == 1 and '<script type="module" src="/modules/live.js"></script>' in text
+    assert text.count("<script") == 1 and '<script type="module" src="/modules/live/live.js"></script>' in text
     assert "style=" not in text and "http" not in text
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import whence
 from whence.errors import BadInput
-from whence.web import widget
+from whence.page import widget
 
 CAT = "The cat sat on the mat."
 

@@ -41,8 +41,8 @@ def explain(
     from rich.console import Console
 
     from whence.measures.registry import given_by
+    from whence.page.report import report
     from whence.plot.terminal import picture
-    from whence.report import report
     from whence.sentence.lm_head import predictions
     from whence.sentence.measure import measure
     from whence.text.sentence import sentence

@@ -1,1 +1,1 @@
-"""The explorer: the views of whence.report, live, on this machine."""
+"""The explorer: the views of whence.page, live, on this machine."""

@@ -15,8 +15,8 @@ from starlette.types import Lifespan
 from whence.errors import Unsupported
 from whence.measures.registry import MEASURES
 from whence.models.load import Model
-from whence.report import page as page_of
-from whence.report.bundle import style
+from whence.page.bundle import style
+from whence.page.report import page as page_of
 from whence.web import answers, pages, wire
 from whence.web.guard import LOOPBACK, Guard
 from whence.web.jobs import Job
@@ -111,7 +111,7 @@ async def icon() -> Response:
     return Response(status_code=204)
 
 
-@router.get("/modules/{name}", include_in_schema=False)
+@router.get("/modules/{name:path}", include_in_schema=False)
 async def module(name: str) -> PlainTextResponse:
     if name not in pages.modules():
         raise Gone("There is no such module.")

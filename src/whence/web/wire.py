@@ -10,8 +10,8 @@ import json
 import struct
 from typing import TYPE_CHECKING
 
-from whence.report import describe, drawn
-from whence.report.arrays import aligned, sent
+from whence.page.arrays import aligned, sent
+from whence.page.payload import describe, drawn
 
 if TYPE_CHECKING:
     from collections.abc import Container

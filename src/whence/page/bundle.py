@@ -1,0 +1,63 @@
+"""How the modules and the style of a page become one script and one sheet."""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+
+from whence.plot.palette import FURNITURE, Theme
+
+HERE = Path(__file__).resolve().parent
+MODULES = HERE / "js"
+
+
+@cache
+def style() -> str:
+    """The sheet, with the colours of light and dark as variables."""
+
+    def variables(theme: Theme) -> str:
+        return "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items())
+
+    themes = f":root{{{variables('light')}}}\n:root[data-theme=dark]{{{variables('dark')}}}\n"
+    return themes + (HERE / "page.css").read_text(encoding="utf-8")
+
+
+@cache
+def script(entry: str = "page.js") -> str:
+    """The modules that one of them needs, itself last, as one script that binds each to `module_<its name>`.
+
+    Each file stays an ordinary ES module that a server can hand out as it is. Here, every module becomes a function
+    called once whose result holds its exports, in the order of the imports; this needs the two forms of import
+    `import { a, b as c } from "./x.js"` and `import * as x from "./x.js"`, exports that are declarations, and no two
+    files of one name. Comments and indentation stay behind, so no string may go over the end of a line.
+    """
+    done: dict[Path, str] = {}
+    _bundle(MODULES / entry, done)
+    return '"use strict";\n' + "\n".join(done.values()) + "\n"
+
+
+def digest(text: str) -> str:
+    """The name by which a content security policy allows exactly this style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+_IMPORT = re.compile(r'^import (?:\* as (?P<whole>\w+)|(?P<names>\{[^}]*\})) from "(?P<path>[./\w]+)";$', re.M)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (?P<name>\w+))", re.M)
+_COMMENT = re.compile(r"^[ ]*(?:/\*\*.*?\*/|//[^\n]*)\n|^[ ]+|^\n", re.M | re.S)
+
+
+def _bundle(file: Path, done: dict[Path, str]) -> None:
+    source = _COMMENT.sub("", file.read_text(encoding="utf-8"))
+    for found in _IMPORT.finditer(source):
+        needed = (file.parent / found["path"]).resolve()
+        if needed not in done:
+            _bundle(needed, done)
+    exports = ", ".join(found["name"] for found in _EXPORT.finditer(source))
+    body = _EXPORT.sub("", _IMPORT.sub(_taken, source))
+    done[file] = f"const module_{file.stem} = (() => {{\n{body}return {{ {exports} }};\n}})();"
+
+
+def _taken(found: re.Match[str]) -> str:
+    names = found["whole"] or found["names"].replace(" as ", ": ")
+    return f"const {names} = module_{Path(found['path']).stem};"

@@ -1,0 +1,125 @@
+// What is selected, kept in the address after # so that a link brings it back.
+
+const READ = {
+  view: String,
+  layer: (text, data) => data.layers.indexOf(Number(text)),
+  token: (text, data) => (Number(text) in data.tokens ? Number(text) : -1),
+  source: (text, data) => (Number(text) in data.tokens ? Number(text) : -1),
+  head: (text, data) => (text === "mean" ? text : Number(text) < data.heads && /^\d+$/.test(text) ? Number(text) : -1),
+  show: String,
+  map: String,
+  maps: String,
+  minus: String,
+  tiles: String,
+  flow: String,
+  links: String,
+  least: (text) => (Number(text) >= 0 && Number(text) <= 1 ? Number(text) : -1),
+  field: String,
+  against: String,
+  theme: (text) => (["light", "dark"].includes(text) ? text : -1),
+};
+const WRITE = { layer: (value, data) => data.layers[value] };
+// What was asked for, beside what is selected: only a live page has them.
+export const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
+const PLACES = ["layer", "token", "source", "head"]; // mean nothing in another sentence
+
+// The same selection for every view; `change` is called after each `set`. Inside another page, `alone`, the address is not ours.
+export function create(data, change, alone = false) {
+  const state = { data, live: null };
+  let asked = 0,
+    followed = ""; // the address as it was last read or written here
+  const elsewhere = () => !alone && location.hash !== followed; // somebody went to another address, and the event is yet to come
+  const before = () => state.live?.before() ?? false; // the pictures are still of the sentence before the address's
+  const save = () => {
+    asked = 0;
+    if (elsewhere()) return;
+    history.replaceState(history.state, "", `#${state.address()}`);
+    followed = location.hash;
+  };
+  // What is selected, as it stands after #; places in pictures of another sentence stay out of it.
+  state.address = () => (before() ? placed(text(state, state.data), location.hash.slice(1)) : text(state, state.data));
+  state.follow = (found) => {
+    const places = found === state.data && before() ? selected(state, PLACES) : {};
+    state.data = found;
+    followed = location.hash;
+    for (const name of ASKED) delete state[name]; // of the address before
+    Object.assign(state, start(found), read(found, alone ? "" : location.hash.slice(1) || found.state || ""), places);
+    if (!state.live) for (const name of ASKED) delete state[name];
+  };
+  state.set = (changes) => {
+    if (elsewhere()) state.follow(state.data);
+    Object.assign(state, changes);
+    if (!alone) {
+      clearTimeout(asked);
+      asked = setTimeout(save, 120);
+    } // browsers refuse too many in a row
+    change(state);
+  };
+  state.save = () => {
+    clearTimeout(asked);
+    if (asked) save();
+  };
+  state.follow(data);
+  if (alone) return state;
+  addEventListener("pagehide", state.save);
+  addEventListener("hashchange", () => {
+    if (elsewhere()) state.follow(state.data);
+    change(state);
+  });
+  return state;
+}
+
+// What stands after #. Without `asked`, only what is selected: for a page that is saved.
+export function text(state, data, asked = true) {
+  const pairs = [...(asked ? ASKED : []), ...Object.keys(READ)]
+    .filter((name) => state[name] !== "" && state[name] !== undefined && !(name === "head" && !data.heads))
+    .map((name) => [name, WRITE[name] ? WRITE[name](state[name], data) : state[name]]);
+  return String(new URLSearchParams(pairs));
+}
+
+// An address with the places of another.
+function placed(address, other) {
+  const found = new URLSearchParams(address),
+    places = new URLSearchParams(other);
+  for (const name of PLACES) places.has(name) ? found.set(name, places.get(name)) : found.delete(name);
+  return String(found);
+}
+
+// What is chosen among these names.
+export function selected(state, names = Object.keys(READ)) {
+  return Object.fromEntries(
+    names.filter((name) => state[name] !== "" && state[name] !== undefined).map((name) => [name, state[name]]),
+  );
+}
+
+// The same for another sentence: choices stay, places do not.
+export function moved(state, asked) {
+  const kept = selected(
+    state,
+    Object.keys(READ).filter((name) => !PLACES.includes(name)),
+  );
+  const pairs = [...ASKED.map((name) => [name, asked[name] ?? ""]), ...Object.entries(kept)];
+  return String(new URLSearchParams(pairs.filter(([, value]) => value !== "")));
+}
+
+function start(data) {
+  const mask = data.tokens.findIndex((token) => /^[[<]mask[\]>]$/i.test(token.text));
+  const ordinary = data.tokens.findIndex((token, place) => !token.special && place >= (data.tokens.length - 1) / 2);
+  const token = mask >= 0 ? mask : Math.max(ordinary, 0);
+  const empty = Object.fromEntries(Object.keys(READ).map((name) => [name, ""]));
+  return { ...empty, layer: Math.max(data.layers.length - 1, 0), token, source: token, head: "mean" };
+}
+
+function read(data, hash) {
+  const found = {};
+  for (const [name, written] of new URLSearchParams(hash)) {
+    const value = ASKED.includes(name) ? written : Object.hasOwn(READ, name) ? READ[name](written, data) : -1;
+    if (value !== -1) found[name] = value;
+  }
+  return "token" in found ? { source: found.token, ...found } : found;
+}
+
+// The key that is chosen if it is there, the first there is otherwise.
+export function chosen(key, options) {
+  return options.some(([name]) => name === key) ? key : options[0]?.[0];
+}

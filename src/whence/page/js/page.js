@@ -1,0 +1,127 @@
+// The page: opens the data, keeps one selection, lets the chosen view draw itself.
+
+import * as bar from "./views/bar.js";
+import * as compare from "./views/compare.js";
+import { open } from "./core/data.js";
+import { h, hide } from "./core/dom.js";
+import * as flow from "./views/flow.js";
+import * as header from "./views/header.js";
+import * as heads from "./views/heads.js";
+import * as left from "./views/left.js";
+import * as maps from "./views/maps.js";
+import * as notes from "./views/notes.js";
+import * as perturb from "./views/perturb.js";
+import * as prediction from "./views/prediction.js";
+import { chosen, create } from "./core/state.js";
+import * as tabs from "./views/tabs.js";
+import * as whence from "./views/whence.js";
+
+// Names are those of the table of panels in whence.report, which knows what each needs.
+const PANELS = { left, whence, flow, maps, heads, prediction, perturb, compare };
+const NAMES = {
+  left: "What is left",
+  whence: "Whence",
+  flow: "Flow",
+  maps: "Maps",
+  heads: "Heads",
+  prediction: "LM head",
+  perturb: "Perturb",
+  compare: "Compare",
+};
+
+// Draws a sentence into an element. What comes back takes the next sentence, or the same with more measures: `show`.
+export function mount(root, data, { live = null } = {}) {
+  const dark = matchMedia("(prefers-color-scheme: dark)"),
+    paper = matchMedia("print");
+  let asked = 0,
+    frame = null,
+    now = data;
+  const render = () => {
+    asked = 0;
+    state.shade = paper.matches ? "light" : state.theme || (dark.matches ? "dark" : "light");
+    document.documentElement.dataset.theme = state.shade;
+    draw(frame, now, state);
+  };
+  const soon = () => {
+    asked ||= requestAnimationFrame(render);
+  };
+  const state = create(data, soon);
+  state.live = live;
+  const show = (next) => {
+    if (!frame || sentence(next) !== sentence(now)) frame = build(root);
+    now = next;
+    state.save(); // what was chosen a moment ago
+    state.follow(next);
+    render();
+  };
+  dark.onchange = paper.onchange = render;
+  let width = root.clientWidth;
+  new ResizeObserver(() => {
+    if (root.clientWidth !== width) {
+      width = root.clientWidth;
+      soon();
+    }
+  }).observe(root);
+  show(data);
+  return { show, state, render: soon };
+}
+
+export async function boot() {
+  const root = document.body.appendChild(h("main", {}));
+  mount(root, await open(JSON.parse(document.getElementById("data").textContent)));
+}
+
+function sentence(data) {
+  return JSON.stringify([data.attrs.model, data.tokens, data.layers]);
+}
+
+function build(root) {
+  const frame = {
+    header: h("header", { class: "header" }),
+    tabs: h("nav", { class: "bar", "aria-label": "Views and selection" }),
+    panels: new Map(),
+    notes: h("footer", { class: "notes" }),
+    body: h("div", {}),
+    drawn: null,
+  };
+  frame.list = frame.tabs.appendChild(h("div", { class: "tabs", role: "tablist", "aria-label": "Views" }));
+  frame.choices = frame.tabs.appendChild(h("div", { class: "selection" }));
+  root.replaceChildren(frame.header, frame.tabs, frame.body, frame.notes);
+  return frame;
+}
+
+function draw(frame, data, state) {
+  const palette = data.palette[state.shade];
+  const views = Object.keys(PANELS).filter(
+    (name) =>
+      data.panels.includes(name) ||
+      (name === "perturb" && (state.live || data.beside?.edited)) ||
+      (name === "prediction" && state.live?.predicts(data.attrs.model)),
+  );
+  const view = chosen(
+    state.view,
+    views.map((name) => [name]),
+  );
+  header.render(frame.header, data, state, palette);
+  tabs.render(
+    frame.list,
+    views.map((name) => [name, NAMES[name]]),
+    view,
+    (name) => state.set({ view: name }),
+  );
+  bar.render(frame.choices, data, state, PANELS[view]?.perHead?.(data, state) ?? false);
+  for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
+  for (const [name, { whole }] of frame.panels)
+    hide(whole, name !== view, frame.list.querySelector("[aria-selected=true]"));
+  if (frame.drawn !== data) notes.render(frame.notes, data);
+  frame.drawn = data;
+  if (view) PANELS[view].render(frame.panels.get(view).inner, data, state, palette);
+}
+
+function section(root, name) {
+  const inner = h("div", {});
+  const whole = root.appendChild(
+    h("section", { id: name, class: "panel", role: "tabpanel", "aria-labelledby": `tab-${name}` }, inner),
+  );
+  return { whole, inner };
+}

@@ -1,0 +1,64 @@
+"""One sentence as one HTML file that opens offline: the data, the pictures and nothing from anywhere else."""
+
+from __future__ import annotations
+
+import html
+import json
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from whence.errors import BadInput
+from whence.page.bundle import HERE, digest, script, style
+from whence.page.payload import payload
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    import xarray
+
+
+def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+    """The path of the page written for this sentence."""
+    written = Path(path)
+    if not written.parent.is_dir():
+        raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(written.parent)!r}.")
+    missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
+    if missing or not hasattr(ds, "data_vars"):
+        raise BadInput(
+            f"A page shows what whence.measure gives, with its layers and tokens, and {_what(ds, missing)} was given."
+        )
+    written.write_text(page(ds), encoding="utf-8")
+    return written
+
+
+def _what(given: object, missing: set[str]) -> str:
+    if not hasattr(given, "data_vars"):
+        return type(given).__name__
+    return f"a Dataset without the axis {' and '.join(sorted(missing))}"
+
+
+def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None, state: str = "") -> str:
+    """The whole page as text; the content security policy lets only this style and this script run.
+
+    `beside` holds what the sentence is looked at with: `edited`, a changed sentence; `other`, the same sentence in
+    another model. `state` is what is selected when the page opens, as it stands after # in an address.
+    """
+    data = payload(ds) | {"state": state, "beside": {name: payload(one) for name, one in (beside or {}).items()}}
+    sheet, code = style(), script() + "module_page.boot();\n"
+    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+        title=html.escape(f"{data['finding']} · whence"),
+        finding=html.escape(data["finding"]),
+        text=html.escape(" ".join(token["shown"] for token in data["tokens"])),
+        style=sheet,
+        style_hash=digest(sheet),
+        script=code,
+        script_hash=digest(code),
+        data=_inert(data),
+    )
+
+
+def _inert(data: dict[str, Any]) -> str:
+    """JSON that no text inside can end: `<` never appears in it."""
+    return json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")

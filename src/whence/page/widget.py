@@ -1,0 +1,48 @@
+"""The flow view in a notebook: a widget that draws one Dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from whence.errors import BadInput, Unsupported
+from whence.page.bundle import HERE, script
+from whence.page.payload import PER_HEAD, PER_LAYER, payload
+from whence.plot.palette import FURNITURE, THEMES
+
+if TYPE_CHECKING:
+    import xarray
+
+ROOT = ".whence-widget"
+
+
+def widget(ds: xarray.Dataset) -> Any:
+    """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow."""
+    try:
+        import anywidget
+        import traitlets
+    except ModuleNotFoundError as error:
+        raise Unsupported(f"The widget needs the package {error.name}: pip install 'whence[notebook]'.") from error
+    maps = [name for name in ds.data_vars if set(ds[name].dims) in (set(PER_LAYER), set(PER_HEAD))]
+    if not maps:
+        raise BadInput("The Dataset has no map from sources to targets; measure attention, norms or contribution.")
+
+    class Flow(anywidget.AnyWidget):
+        _esm = module()
+        _css = style()
+        payload = traitlets.Dict().tag(sync=True)
+
+    return Flow(payload=payload(ds[maps]))
+
+
+def module() -> str:
+    """The view as one ES module."""
+    return script("widget.js") + "export default { render: module_widget.render };\n"
+
+
+def style() -> str:
+    """The sheet of the page, held inside the widget by nesting."""
+    sheet = (HERE / "page.css").read_text(encoding="utf-8")
+    themes = {theme: "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items()) for theme in THEMES}
+    light, dark = f"{ROOT}{{{themes['light']}}}", f"{ROOT}[data-theme=dark]{{{themes['dark']}color-scheme:dark;}}"
+    own = f"{ROOT}{{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:8px 12px;}}"
+    return f"{light}\n{dark}\n{own}\n{ROOT}{{\n{sheet}\n}}\n"

@@ -1,0 +1,228 @@
+"""The page: whole, closed to the outside, true to the data, safe with any token."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+
+import numpy as np
+import pytest
+import xarray
+
+from whence.errors import BadInput
+from whence.page.arrays import EXACT_UP_TO, MISSING
+from whence.page.payload import PANELS, payload
+from whence.page.report import page, report
+
+HOSTILE = ["[CLS]", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "שלום", "\u200b", "\ud83d"]
+HOSTILE += ["日本語", "a" * 300, "\u202eevil", "<!--", "\x00", "", "'\"`${x} $data", "[SEP]"]
+TOKENS = ["[CLS]", "the", "cat", "sat", "##s", "[SEP]"]
+PER_HEAD, PER_LAYER = ("layer", "head", "target", "source"), ("layer", "target", "source")
+
+
+def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0) -> xarray.Dataset:
+    numbers, size = np.random.default_rng(0), len(tokens)
+    attention = numbers.random((layers, heads, size, size)).astype(np.float32)
+    attention /= attention.sum(axis=-1, keepdims=True)
+    null = numbers.normal(0, 0.05, attention.shape).astype(np.float32)
+    names, special = np.array(tokens, dtype=str), np.array([token.startswith("[") for token in tokens])
+    coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "method": ["attn_w", "attnresln_n"]}
+    for side in ("target", "source"):
+        coords |= {f"{side}_token": (side, names), f"{side}_word": (side, names), f"{side}_is_special": (side, special)}
+    return xarray.Dataset(
+        {
+            "attention": (PER_HEAD, attention),
+            "effective": (PER_HEAD, attention - null),
+            "null": (PER_HEAD, null),
+            "rank": (("layer", "head"), np.full((layers, heads), 4)),
+            "attn_w": (PER_LAYER, attention.mean(axis=1)),
+            "contribution": (PER_LAYER, attention.mean(axis=1)),
+            "mixing": (("method", "layer", "target"), numbers.random((2, layers, size), dtype=np.float32)),
+        },
+        coords,
+        {"model": "a/model", "causal": causal, "text": " ".join(tokens)},
+    )
+
+
+def embedded(text: str) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def unpacked(variable: dict) -> np.ndarray:
+    """The array as the page reads it."""
+    if variable["kind"] == "product":
+        left, right = map(unpacked, variable["factors"])
+        return (left @ right).reshape(variable["shape"])
+
+    def numbers(data: str, dtype: str) -> np.ndarray:
+        planes = np.frombuffer(zlib.decompress(base64.b64decode(data)), np.uint8)
+        return planes.reshape(np.dtype(dtype).itemsize, -1).T.copy().view(dtype).ravel()
+
+    if variable["kind"] == "float32":
+        return numbers(variable["data"], "<f4").reshape(variable["shape"])
+    scale, steps = numbers(variable["scale"], "<f4"), numbers(variable["data"], "<i2").astype(np.float32)
+    steps[steps == MISSING] = np.nan
+    return (steps.reshape(len(scale), -1) * scale[:, None]).reshape(variable["shape"])
+
+
+def test_the_file_is_written_and_its_path_returned(tmp_path):
+    written = report(sentence(TOKENS), tmp_path / "page.html")
+    assert written == tmp_path / "page.html"
+    assert written.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (sentence(TOKENS).isel(layer=0), "a Dataset without the axis layer was"),
+        (xarray.Dataset(), "without the axis layer and target"),
+        (7, "int was given"),
+    ],
+)
+def test_what_is_no_page(tmp_path, given, says):
+    with pytest.raises(BadInput, match=says):
+        report(given, tmp_path / "page.html")
+
+
+def test_nothing_is_loaded_from_anywhere():
+    text = page(sentence(TOKENS))
+    assert set(re.findall(r"https?://[^\s\"'<)]+", text)) <= {"http://www.w3.org/2000/svg"}  # a name, not an address
+    assert not re.search(r"<(?:link|iframe|object|embed|base)\b|\ssrc=|@import|url\(|\bfetch\(|XMLHttpRequest", text)
+
+
+def test_the_policy_allows_exactly_the_inlined_style_and_script():
+    text = page(sentence(TOKENS))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none';")
+    assert "unsafe" not in policy
+    for tag, directive in (('<script type="module">', "script-src"), ("<style>", "style-src")):
+        inside = text.split(tag)[1].split(f"</{tag[1:].split()[0].rstrip('>')}>")[0]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+
+
+def test_the_modules_became_one_script():
+    script = page(sentence(TOKENS)).split('<script type="module">')[1].split("</script>")[0]
+    assert not re.search(r"^\s*(?:import|export)\b", script, re.M)
+    assert "innerHTML" not in script
+    assert "insertAdjacentHTML" not in script
+    for panel in PANELS:
+        assert f"const module_{panel} = " in script
+
+
+def test_hostile_tokens_stay_text():
+    text = page(sentence(HOSTILE))
+    assert text.count("<script") == text.count("</script>") == 2
+    assert "<img" not in text
+    assert "alert(1)</script>" not in text
+    text.encode("utf-8")
+    assert [token["text"] for token in embedded(text)["tokens"]][:3] == HOSTILE[:3]
+    assert all(token["shown"].strip() for token in embedded(text)["tokens"])
+
+
+@pytest.mark.parametrize("name", ["attention", "null", "contribution", "mixing", "rank"])
+def test_small_arrays_come_back_exactly(name):
+    ds = sentence(TOKENS)
+    assert np.array_equal(unpacked(embedded(page(ds))["variables"][name]), ds[name].values.astype(np.float32))
+
+
+def test_large_arrays_come_back_to_a_ten_thousandth_of_each_map():
+    ds = sentence(["a"] * 80, heads=12)
+    ds["attention"].values[0, 0, 0, 0] = np.nan
+    variable = payload(ds)["variables"]["attention"]
+    values = ds["attention"].values
+    assert values.size > EXACT_UP_TO
+    assert variable["kind"] == "int16"
+    error = np.abs(unpacked(variable) - values)
+    assert np.isnan(error[0, 0, 0, 0])
+    assert np.nanmax(error / np.nanmax(np.abs(values), axis=(-2, -1), keepdims=True)) <= 0.51e-4
+
+
+def attended(width: int) -> xarray.Dataset:
+    """Sixty tokens, more than a head of this width tells apart: what is effective is attention times a projection."""
+    ds = sentence(["a"] * 60, heads=12)
+    values = np.linalg.qr(np.random.default_rng(1).normal(size=(2, 12, 60, width)))[0]
+    attention = ds["attention"].values
+    effective = (attention @ values @ values.mT).astype(np.float32)
+    return ds.assign(effective=(PER_HEAD, effective), null=(PER_HEAD, attention - effective))
+
+
+def test_parts_of_attention_are_written_once():
+    ds = attended(width=6)
+    found = payload(ds)["variables"]
+    assert found["effective"]["kind"] == "product" and found["effective"]["factors"][0]["shape"] == [24, 60, 6]
+    assert found["null"]["kind"] == "difference" and found["null"]["of"] == ["attention", "effective"]
+    assert found["null"]["signed"] and found["null"]["dims"] == list(PER_HEAD)
+    read = {name: unpacked(found[name]) for name in ("attention", "effective")}
+    read["null"] = read["attention"] - read["effective"]
+    for name, values in read.items():
+        largest = np.abs(ds[name].values).max(axis=(-2, -1), keepdims=True)
+        assert (np.abs(values - ds[name].values) / largest).max() < 1e-3, name
+    size = {name: len(json.dumps(found[name])) for name in read}
+    assert sum(size.values()) < 1.3 * size["attention"]
+
+
+@pytest.mark.parametrize("why", ["of full rank", "not the sum", "almost nothing", "a part missing"])
+def test_parts_of_attention_that_have_to_be_written(why):
+    ds = attended(width=20 if why == "of full rank" else 6)
+    if why == "not the sum":
+        ds["null"].values[0, 3] += 0.01
+    if why == "almost nothing":  # rounding would be all there is to see
+        ds = ds.assign(effective=ds["attention"], null=ds["null"] * 1e-6)
+    if why == "a part missing":
+        ds = ds.drop_vars("attention")
+    found = payload(ds)["variables"]
+    assert (found["effective"]["kind"] == "int16") == (why in ("of full rank", "almost nothing"))
+    if why == "of full rank":
+        return
+    assert found["null"]["kind"] == "int16"
+    error = np.abs(unpacked(found["null"]) - ds["null"].values)
+    assert (error <= 0.51e-4 * np.abs(ds["null"].values).max(axis=(-2, -1), keepdims=True)).all()
+
+
+def test_axes_are_in_one_order_whatever_the_dataset_has():
+    ds = sentence(TOKENS)
+    turned = payload(ds.transpose("source", "target", "head", "layer", "method"))["variables"]["attention"]
+    assert turned["dims"] == list(PER_HEAD)
+    assert np.array_equal(unpacked(turned), ds["attention"].values)
+
+
+def test_signs_are_known():
+    variables = payload(sentence(TOKENS))["variables"]
+    assert variables["null"]["signed"]
+    assert not variables["attention"]["signed"]
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        (["mixing"], ["left", "compare"]),
+        (["contribution"], ["left", "whence", "flow", "maps", "compare"]),
+        (["attn_w"], ["whence", "flow", "maps", "compare"]),
+        (["attention"], ["left", "whence", "flow", "maps", "heads", "compare"]),
+        (["effective"], ["flow", "maps", "heads"]),
+    ],
+)
+def test_panels_appear_only_when_their_variables_are_there(kept, shown):
+    assert embedded(page(sentence(TOKENS)[kept]))["panels"] == shown
+
+
+def test_the_title_says_the_finding():
+    ds = sentence(TOKENS)
+    own = np.diagonal(ds["contribution"].values[-1]).mean()
+    assert f"<title>After layer 2, a token is still {100 * own:.0f}\N{NO-BREAK SPACE}% itself on average" in page(ds)
+
+
+def test_causal_is_said_and_may_be_missing():
+    assert payload(sentence(TOKENS, causal=1))["causal"] is True
+    ds = sentence(TOKENS)
+    ds.attrs = {}
+    assert payload(ds)["causal"] is False
+
+
+def test_methods_and_maps_come_best_first():
+    data = payload(sentence(TOKENS))
+    assert data["methods"] == ["attnresln_n", "attn_w"]
+    assert data["method_places"] == {"attn_w": 0, "attnresln_n": 1}
+    assert data["maps"] == ["contribution", "attn_w"]
