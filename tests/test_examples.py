@@ -20,7 +20,7 @@ LONG = ("study_correlates", "study_token_identifiability")
 def test_example(path, tmp_path, monkeypatch, capsys):
     """Without the charts of studies, which take most of the time; those are drawn with the studies' own tests."""
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "page.html")])
-    writing = importlib.import_module("whence.studies.write")
+    writing = importlib.import_module("whence.studies.frame.write")
     monkeypatch.setattr(writing, "_charts", lambda stem, shown: dict.fromkeys(THEMES, ""))
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out

@@ -14,8 +14,8 @@ from tests.families import build
 from whence.errors import Unsupported
 from whence.plot.drawing import draw
 from whence.studies import find
-from whence.studies.context import Context
-from whence.studies.frame import Beside, Claim, Left, Shown
+from whence.studies.frame.context import Context
+from whence.studies.frame.study import Beside, Claim, Left, Shown
 from whence.text.sentence import MASK
 
 SORTED = ("last_by_stage", "stage_by_last", "first_by_stage", "stage_by_first")

@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import sys
 from pathlib import Path
 
 import pandas
@@ -16,11 +15,11 @@ from whence.errors import BadInput, Unsupported
 from whence.plot.drawing import Drawing
 from whence.studies import STUDIES, _answered, attribution, correlates, find
 from whence.studies.attribution import _kept_by
-from whence.studies.context import Context, ends_and_middle, falls, middle, spearman
-from whence.studies.frame import Answered, Claim, Left, Section, Shown
-from whence.studies.identified import identified
-from whence.studies.prepare import Chosen, at_most, masked, of_length
-from whence.studies.write import write
+from whence.studies.frame.context import Context, ends_and_middle, falls, middle, spearman
+from whence.studies.frame.sentences import Chosen, at_most, masked, of_length
+from whence.studies.frame.study import Answered, Claim, Left, Section, Shown
+from whence.studies.frame.write import write
+from whence.studies.token_experiments import identified
 from whence.text.sentence import MASK, Mention, Sentence, Word
 
 # study -> its corpora, below the shared data
@@ -169,7 +168,7 @@ def test_tokens_are_sought_in_the_papers_sample(builtin, data, tmp_path, monkeyp
         assert corpus != "mnli" or sum(min(length, 128) for length in lengths) == 19839
         raise Unsupported(f"{len(lengths)} and {sum(lengths)}")
 
-    monkeypatch.setattr("whence.studies.identified.identify", identify)
+    monkeypatch.setattr("whence.studies.token_experiments.identify", identify)
     path = corpus if ":" in corpus else "mnli:mnli/dev_first1500.jsonl"
     given = whence.read(path.replace(":", f":{data}/", 1))
     with pytest.raises(Unsupported, match=f"^{sentences} and {tokens}$"):
@@ -205,10 +204,9 @@ def test_a_picture_of_many_marks_is_pixels_on_the_page(builtin, tmp_path):
 
 
 def test_what_is_not_installed_is_named(monkeypatch):
-    needed = sys.modules["whence.studies.needed"]
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "statsmodels" else object())
+    monkeypatch.setattr("whence._extras.find_spec", lambda name: None if name == "statsmodels" else object())
     with pytest.raises(Unsupported, match="need statsmodels: pip install"):
-        importlib.reload(needed)
+        importlib.reload(whence.studies)
 
 
 def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(data, tmp_path):

@@ -10,10 +10,10 @@ import whence
 from tests.families import build
 from whence.plot.drawing import draw
 from whence.studies import find
-from whence.studies.context import Context
-from whence.studies.frame import Left, Shown
-from whence.studies.identified import Size, long_enough
-from whence.studies.prepare import Chosen
+from whence.studies.frame.context import Context
+from whence.studies.frame.sentences import Chosen
+from whence.studies.frame.study import Left, Shown
+from whence.studies.token_experiments import Size, long_enough
 
 NAMES = ("rates", "across_linear_cosine", "across_linear_l2", "train_test", "training_share", "previous")
 NAMES += ("other_model", "neighbours_linear_cosine", "data_1")
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.whole]  # all of them wait for one s
 @pytest.fixture(scope="module", autouse=True)
 def _small():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("whence.studies.identified.QUICK", SMALL)
+        patch.setattr("whence.studies.token_experiments.QUICK", SMALL)
         yield
 
 
@@ -114,7 +114,7 @@ def test_the_page_needs_nothing_else(out):
 
 
 def test_it_goes_on_where_it_was(out, builtin, corpora, other, monkeypatch):
-    monkeypatch.setattr("whence.studies.identified.identify", lambda *_, **__: pytest.fail("asked again"))
+    monkeypatch.setattr("whence.studies.token_experiments.identify", lambda *_, **__: pytest.fail("asked again"))
     context = Context(builtin, corpora, out, quick=True, others=(other,))
     again = [item for section in find("token-identifiability").sections for item in section.make(context)]
     drawn = {item.name.removeprefix("identity_"): item.written for item in again if isinstance(item, Shown)}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from whence._extras import require
 from whence.errors import BadInput, Unsupported
 
 if TYPE_CHECKING:
@@ -137,8 +138,7 @@ def check_file(out: Path, endings: tuple[str, ...]) -> None:
 def check_chart(out: Path) -> None:
     """The same of a file to draw into, and whether there is anything to draw with."""
     check_file(out, CHARTS)
-    if missing := [name for name in ("altair", "vl_convert") if find_spec(name) is None]:
-        raise Unsupported(f"Charts need {missing[0]}: pip install 'whence[plot]'.")
+    require("Charts need", "plot", "altair", "vl_convert")
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = ()) -> None:

@@ -5,13 +5,17 @@ from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
+from whence._extras import require
 from whence.errors import BadInput, Unsupported
-from whence.models.load import Model, loaded
-from whence.studies import needed  # noqa: F401  (refuses before the rest is imported)
-from whence.studies.context import Context, Progress
-from whence.studies.frame import Answered, Left, Section, Study
-from whence.studies.write import write
-from whence.text.readers import Corpus, read
+
+# asked before the rest is imported, which cannot be without them
+require("Studies and reports of runs need", "plot,stats", "altair", "vl_convert", "scipy", "statsmodels")
+
+from whence.models.load import Model, loaded  # noqa: E402
+from whence.studies.frame.context import Context, Progress  # noqa: E402
+from whence.studies.frame.study import Answered, Left, Section, Study  # noqa: E402
+from whence.studies.frame.write import write  # noqa: E402
+from whence.text.readers import Corpus, read  # noqa: E402
 
 STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "lm-head")
 

@@ -8,9 +8,9 @@ import pandas
 from whence.corpus.annotate import OTHER
 from whence.corpus.open_run import Run
 from whence.plot.drawing import Drawing
-from whence.studies.context import FALLING, Context, falls, middle, spearman
-from whence.studies.frame import Claim, Item, Left, Section, Shown, Study
-from whence.studies.prepare import at_most
+from whence.studies.frame.context import FALLING, Context, falls, middle, spearman
+from whence.studies.frame.sentences import at_most
+from whence.studies.frame.study import Claim, Item, Left, Section, Shown, Study
 
 EVERY = 10  # tokens between the marks of theory
 WORDS = 100  # about the paper's 128 tokens

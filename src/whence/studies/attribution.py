@@ -10,9 +10,9 @@ import xarray
 from whence.corpus.open_run import Run
 from whence.measures.flow import summaries as flow
 from whence.plot.drawing import SEPARATOR, Drawing
-from whence.studies.context import Context, called, ends_and_middle, quartiles, spearman
-from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
-from whence.studies.published import published, same_model
+from whence.studies.frame.context import Context, called, ends_and_middle, quartiles, spearman
+from whence.studies.frame.published import published, same_model
+from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 
 BASE = "bert-base-uncased"
 ERROR = 0.05  # of the sketch; over thousands of tokens it averages out

@@ -11,10 +11,10 @@ from whence.errors import BadInput
 from whence.measures.registry import given_by
 from whence.plot.drawing import Drawing
 from whence.stats import contrasts, correlations, regressions
-from whence.studies.context import Context
-from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
-from whence.studies.prepare import of_length
-from whence.studies.published import published
+from whence.studies.frame.context import Context
+from whence.studies.frame.published import published
+from whence.studies.frame.sentences import of_length
+from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.text.readers.pairs import noun_pronoun
 from whence.text.sentence import Sentence
 

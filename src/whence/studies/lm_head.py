@@ -8,10 +8,10 @@ import xarray
 
 from whence.errors import Unsupported
 from whence.plot.drawing import Drawing
-from whence.studies.context import Context, called
-from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
+from whence.studies.frame.context import Context, called
+from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.lm_head_changes import changes
-from whence.studies.stages import (
+from whence.studies.lm_head_stages import (
     BASE,
     NO_NORM,
     PAPER,

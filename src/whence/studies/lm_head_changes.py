@@ -9,9 +9,9 @@ import xarray
 
 from whence.corpus.perturb import RECIPES, perturb
 from whence.plot.drawing import Drawing
-from whence.studies.context import Context, called
-from whence.studies.frame import Beside, Claim, Item, Left, Shown
-from whence.studies.stages import (
+from whence.studies.frame.context import Context, called
+from whence.studies.frame.study import Beside, Claim, Item, Left, Shown
+from whence.studies.lm_head_stages import (
     BASE,
     INTACT,
     PAPER,

@@ -11,11 +11,11 @@ from whence.corpus.open_run import Run
 from whence.measures.registry import METHODS
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
-from whence.studies.context import FALLING, Context, called, falls, spearman
-from whence.studies.frame import Beside, Claim, Item, Section, Shown, Study
-from whence.studies.prepare import masked
-from whence.studies.published import METHODS as PRINTED
-from whence.studies.published import published, same_model
+from whence.studies.frame.context import FALLING, Context, called, falls, spearman
+from whence.studies.frame.published import METHODS as PRINTED
+from whence.studies.frame.published import published, same_model
+from whence.studies.frame.sentences import masked
+from whence.studies.frame.study import Beside, Claim, Item, Section, Shown, Study
 from whence.text.readers import Corpus
 
 MASKED = 0.12  # of the words, as in the paper

@@ -9,8 +9,8 @@ import pandas
 from whence.corpus.open_run import Run
 from whence.measures.registry import variables
 from whence.plot.drawing import Drawing
-from whence.studies.frame import Answered, Item, Section, Shown, Study
-from whence.studies.write import write
+from whence.studies.frame.study import Answered, Item, Section, Shown, Study
+from whence.studies.frame.write import write
 
 SHOWN = 8  # variables in one picture
 GROUPS = {"class": "kind of token", "upos": "part of speech", "ner": "named entity", "deprel": "dependency"}

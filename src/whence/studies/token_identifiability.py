@@ -9,9 +9,10 @@ import xarray
 
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
-from whence.studies.context import FALLING, Context, called, falls
-from whence.studies.frame import Beside, Claim, Item, Left, Section, Shown, Study
-from whence.studies.identified import (
+from whence.studies.frame.context import FALLING, Context, called, falls
+from whence.studies.frame.published import published, same_model
+from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
+from whence.studies.token_experiments import (
     KINDS,
     MAIN,
     Kind,
@@ -26,7 +27,6 @@ from whence.studies.identified import (
     spans,
     trend,
 )
-from whence.studies.published import published, same_model
 from whence.text.readers import Corpus
 
 PAPER = "Brunner et al. 2020"

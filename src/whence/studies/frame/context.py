@@ -13,7 +13,7 @@ from whence.corpus.open_run import Run, open_run
 from whence.corpus.run import run
 from whence.models.load import Model
 from whence.sentence.measure import measure, provenance
-from whence.studies.prepare import Chosen
+from whence.studies.frame.sentences import Chosen
 from whence.text.readers import Corpus
 from whence.text.sentence import Sentence
 

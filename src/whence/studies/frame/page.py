@@ -10,7 +10,7 @@ from typing import Any
 import pandas
 
 from whence.plot.palette import FURNITURE
-from whence.studies.frame import Answered, Beside, Claim, Item, Left, Shown, Study
+from whence.studies.frame.study import Answered, Beside, Claim, Item, Left, Shown, Study
 
 _VERDICTS = {
     True: ("yes", "confirmed on this model"),
@@ -129,7 +129,7 @@ def _style() -> str:
     def variables(theme: str) -> str:
         return "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items())  # type: ignore[index]
 
-    sheet = files("whence.studies").joinpath("page.css").read_text(encoding="utf-8")
+    sheet = files("whence.studies.frame").joinpath("page.css").read_text(encoding="utf-8")
     dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{variables('dark')}}}}}"
     return f":root{{{variables('light')}}}{dark}{sheet}"
 

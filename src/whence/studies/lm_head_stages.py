@@ -10,9 +10,9 @@ import xarray
 from whence.corpus.cloze import cloze
 from whence.errors import Unsupported
 from whence.sentence.lm_head import lm_head
-from whence.studies.context import Context, called
-from whence.studies.prepare import Chosen
-from whence.studies.published import published
+from whence.studies.frame.context import Context, called
+from whence.studies.frame.published import published
+from whence.studies.frame.sentences import Chosen
 from whence.text.readers import Corpus
 from whence.text.sentence import MASK
 

@@ -17,7 +17,7 @@ METHODS = {
 
 @cache
 def _all() -> dict[str, Any]:
-    return json.loads(files("whence.studies").joinpath("published.json").read_text(encoding="utf-8"))
+    return json.loads(files("whence.studies.frame").joinpath("published.json").read_text(encoding="utf-8"))
 
 
 def published(paper: str, *keys: str) -> Any:

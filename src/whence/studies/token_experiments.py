@@ -14,8 +14,8 @@ from whence.identity import identify
 from whence.identity.keys import digest, weights_digest
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
-from whence.studies.context import Context, called, spearman
-from whence.studies.prepare import Prepare, at_most
+from whence.studies.frame.context import Context, called, spearman
+from whence.studies.frame.sentences import Prepare, at_most
 from whence.text.readers import Corpus
 from whence.text.sentence import Sentence
 

@@ -9,7 +9,7 @@ import pandas
 from whence.plot.drawing import Drawing
 
 if TYPE_CHECKING:
-    from whence.studies.context import Context
+    from whence.studies.frame.context import Context
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import pandas
 
 from whence.plot.drawing import draw
 from whence.plot.palette import THEMES
-from whence.studies.frame import Answered, Beside, Claim, Left, Shown, Study
-from whence.studies.page import page
+from whence.studies.frame.page import page
+from whence.studies.frame.study import Answered, Beside, Claim, Left, Shown, Study
 
 LARGE = 200_000  # letters of an SVG, beyond which the report shows pixels
 SHARP = 2  # of them for each of the page
