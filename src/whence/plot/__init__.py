@@ -4,73 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from whence.plot.style import Style as Style
+from whence.plot.style import style as style
 
 if TYPE_CHECKING:
     import xarray
 
-
-class Label(NamedTuple):
-    title: str
-    meaning: str
-
-
-# One row per variable or method: what a reader calls it, and one sentence on what it is.
-LABELS: dict[str, Label] = {
-    "contribution": Label(
-        "contribution",
-        "How much each input token contributes to the hidden token, from gradients through all layers up to it; "
-        "a row adds up to 100 % (Brunner et al. 2020).",
-    ),
-    "jacobian": Label("Jacobian norm", "How strongly the hidden token reacts to a small change of each input token."),
-    "jacobian_local": Label("Jacobian norm, one layer", "How strongly a layer's output reacts to each of its inputs."),
-    "gradient": Label("gradient G*", "Sum of the gradient of the hidden token with respect to each input token."),
-    "gradient_local": Label("gradient G, one layer", "Sum of the gradient of a layer's output to each of its inputs."),
-    "block_n": Label(
-        "norms: whole block",
-        "Size of the part each token hands over, through attention, residual, layer norm and feed-forward.",
-    ),
-    "attnresln_n": Label(
-        "norms: attention + residual + layer norm",
-        "Size of the part each token hands over, counted after attention, residual and layer norm "
-        "(Kobayashi et al. 2021).",
-    ),
-    "attnres_n": Label(
-        "norms: attention + residual",
-        "Size of the part each token hands over, counted after attention and residual (Kobayashi et al. 2021).",
-    ),
-    "attn_n": Label(
-        "norms: attention",
-        "Size of the weighted value vectors each token hands over, summed over heads (Kobayashi et al. 2020).",
-    ),
-    "attnres_w": Label(
-        "weights: attention + residual",
-        "Mean attention weight over heads, half of it replaced by the residual (Abnar & Zuidema 2020).",
-    ),
-    "attn_w": Label("weights: attention", "Mean attention weight over heads."),
-    "attention": Label("attention", "The softmax weights; a row adds up to 100 %."),
-    "effective": Label(
-        "effective attention",
-        "The part of attention that can reach the output; the rest lies in the null space of the values "
-        "(Brunner et al. 2020).",
-    ),
-    "null": Label("null attention", "The part of attention that the values cancel: it cannot reach the output."),
-    "alti": Label(
-        "ALTI",
-        "How much nearer each token's part brings the new vector to what it becomes (Ferrando et al. 2022).",
-    ),
-    "value_zeroing": Label(
-        "value zeroing",
-        "How far the block's output turns when a token's value is set to zero (Mohebbi et al. 2023).",
-    ),
-    "minimum": Label("smallest attention", "The smallest weights with which a head gives the same output."),
-    "minimum_simplex": Label(
-        "smallest distribution", "The smallest weights, none negative, that add up to 100 % and give the same output."
-    ),
-    "attn_n_heads": Label("norms per head", "Size of each head's weighted, projected value vectors."),
-}
 
 # Which method or map is shown first when several are there: the one that sees most of the block.
 MIXING_ORDER = ("attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
@@ -79,15 +22,6 @@ SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n",
 _INVISIBLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
-
-
-def label(name: str) -> Label:
-    """Title and meaning of a variable; a map accumulated over layers is said to be one."""
-    inner = name.removeprefix("rollout_")
-    known = LABELS.get(inner, Label(inner.replace("_", " "), ""))
-    if inner == name:
-        return known
-    return Label(f"{known.title}, rolled out", f"{known.meaning} Multiplied over all layers up to this one.".strip())
 
 
 def legible(token: str) -> str:
@@ -112,7 +46,7 @@ def mixed(ds: xarray.Dataset) -> tuple[str, np.ndarray]:
     if "mixing" in ds:
         method = mixing_method(ds)
         values = ds["mixing"].loc[{"method": method}].transpose("layer", "target").values
-        return f"share of a token's new vector that came from other tokens ({label(method).title})", values
+        return f"share of a token's new vector that came from other tokens ({style(method).title})", values
     attention = ds["attention"].transpose("layer", "head", "target", "source").values
     own = np.diagonal(attention, axis1=-2, axis2=-1).mean(axis=1)
     return "attention paid to other tokens (1 - own weight, mean of heads)", 1 - own

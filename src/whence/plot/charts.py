@@ -10,8 +10,8 @@ import pandas
 import xarray
 
 from whence.errors import BadInput
-from whence.plot import label, legible, mixing_finding, mixing_method, percent
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, measure_color
+from whence.plot import legible, mixing_finding, mixing_method, percent, style
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
 
 CELL = 22
 COMPACT = 60
@@ -25,7 +25,7 @@ def mixing_grid(ds: xarray.Dataset, method: str | None = None) -> altair.Chart:
     values = _at(ds["mixing"], "method", method)
     rows = _long(values.values, ("layer", "target"), ds)
     chart = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
-    subtitle = f"share from other tokens by {label(method).title}; {_sample(ds)}"
+    subtitle = f"share from other tokens by {style(method).title}; {_sample(ds)}"
     return finished(chart, mixing_finding(ds.sel({"method": [method]})), subtitle)
 
 
@@ -33,7 +33,7 @@ def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
     """Mean mixing ratio by layer, a line per method, labelled directly."""
     mean = ds["mixing"].mean("target")
     names = [str(name) for name in ds["method"].values]
-    scale = altair.Scale(domain=names, range=[measure_color(name, "light") for name in names])
+    scale = altair.Scale(domain=names, range=[style(name).colored("light") for name in names])
     base = altair.Chart(mean.to_dataframe().reset_index()).encode(
         x=altair.X("layer:O", title="layer", axis=altair.Axis(labelAngle=0)),
         y=altair.Y("mixing:Q", title="from other tokens", axis=altair.Axis(format="%"), scale={"domain": [0, 1]}),
@@ -61,7 +61,7 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
         rows = _long(values.values, ("target", "source"), ds)
         signed = float(values.min()) < -1e-6
         chart = _cells(rows, "source", "target", most, signed, descending=False, share=kinds[name] == "share")
-        charts.append(chart.properties(title=label(name).title))
+        charts.append(chart.properties(title=style(name).title))
     which = ", mean of the heads" if head is None else f", head {head}"
     if not any("head" in ds[name].dims for name in names):
         which = ""
@@ -85,7 +85,7 @@ def _line_ends(mean: xarray.DataArray) -> pandas.DataFrame:
     apart = last.to_numpy().copy()
     for place in range(1, len(apart)):
         apart[place] = max(apart[place], apart[place - 1] + 0.06)
-    names = [label(str(name)).title for name in last.index]
+    names = [style(str(name)).title for name in last.index]
     return pandas.DataFrame(
         {"method": last.index, "mixing": apart, "title": names, "layer": int(mean["layer"].values[-1])}
     )

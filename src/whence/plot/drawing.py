@@ -9,8 +9,8 @@ import altair
 import pandas
 
 from whence.errors import BadInput
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, Theme, measure_color
-from whence.plot.palette import MEASURES as NAMED
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, Theme
+from whence.plot.style import named_color
 
 # categories that no measure has a colour for, in this order (Okabe & Ito)
 _CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
@@ -281,7 +281,7 @@ def _color(drawing: Drawing, rows: pandas.DataFrame, theme: Theme, legend: bool 
         return altair.value(_accent(theme))
     names = [str(name) for name in (drawing.order or dict.fromkeys(drawing.table[drawing.color]))]
     free = iter(_CYCLE * (1 + len(names) // len(_CYCLE)))
-    colors = [measure_color(name, theme) if name in NAMED[theme] else next(free) for name in names]
+    colors = [named_color(name, theme) or next(free) for name in names]
     shown = altair.Legend(title=None, orient="bottom") if legend else None
     return altair.Color(f"{drawing.color}:N", scale=altair.Scale(domain=names, range=colors), legend=shown)
 

@@ -43,44 +43,17 @@ DIVERGING: dict[Theme, tuple[str, ...]] = {
     ),
 }
 
-# Okabe & Ito's eight, plus a grey; black becomes near-white on dark paper and yellow is deepened on white paper.
-_OKABE_ITO: dict[str, str | tuple[str, str]] = {
-    "attention": "#e69f00",
-    "attn_w": "#e69f00",
-    "attn_n": "#56b4e9",
-    "attn_n_heads": "#56b4e9",
-    "attnres_w": "#d55e00",
-    "attnres_n": "#009e73",
-    "attnresln_n": ("#0072b2", "#2a93d5"),
-    "block_n": "#cc79a7",
-    "contribution": ("#000000", "#f2f2f2"),
-    "jacobian": ("#000000", "#f2f2f2"),
-    "effective": ("#b3a200", "#f0e442"),
-    "null": "#8c8c8c",
-}
-# steps of the LM head; those of a decoder's norm look like those of an encoder's
-_STAGES: dict[str, str | tuple[str, str]] = {
-    "trf-out": "#8c8c8c",
-    "dense-w": "#e69f00",
-    "dense-b": "#d55e00",
-    "gelu": "#cc79a7",
-    "lnorm-n": "#56b4e9",
-    "lnorm-w": ("#0072b2", "#2a93d5"),
-    "lnorm-b": "#009e73",
-    "lmhead-out": ("#000000", "#f2f2f2"),
-}
-_STAGES |= {f"norm-{step}": _STAGES[f"lnorm-{step}"] for step in ("n", "w", "b")}
-_STAGES |= {"unembed": _STAGES["lmhead-out"], "scale": "#e69f00", "softcap": "#cc79a7"}
-_OKABE_ITO |= _STAGES
-MEASURES: dict[Theme, dict[str, str]] = {
-    theme: {name: color if isinstance(color, str) else color[place] for name, color in _OKABE_ITO.items()}
-    for place, theme in enumerate(THEMES)
-}
-
-
-def measure_color(name: str, theme: Theme) -> str:
-    """The fixed colour of a measure or method; one accumulated over layers keeps the colour of its map."""
-    return MEASURES[theme].get(name.removeprefix("rollout_"), FURNITURE[theme]["muted"])
+# Okabe & Ito's eight, plus a grey, on light and on dark paper: black becomes near-white, yellow is deepened on white.
+Color = tuple[str, str]
+ORANGE: Color = ("#e69f00", "#e69f00")
+SKY: Color = ("#56b4e9", "#56b4e9")
+GREEN: Color = ("#009e73", "#009e73")
+YELLOW: Color = ("#b3a200", "#f0e442")
+BLUE: Color = ("#0072b2", "#2a93d5")
+VERMILION: Color = ("#d55e00", "#d55e00")
+PURPLE: Color = ("#cc79a7", "#cc79a7")
+BLACK: Color = ("#000000", "#f2f2f2")
+GREY: Color = ("#8c8c8c", "#8c8c8c")
 
 
 def amount(share: float, theme: Theme) -> str:

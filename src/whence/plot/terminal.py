@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from . import SOURCE_ORDER, contribution_finding, label, legible, mean, mixed, mixing_finding, percent
+from . import SOURCE_ORDER, contribution_finding, legible, mean, mixed, mixing_finding, percent, style
 from .palette import Theme, amount, ink_on
 from .predictions import Prediction, predictions
 
@@ -140,7 +140,7 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
     if name == "contribution":
         yield from _wrapped(contribution_finding(ds), width, BOLD)
     since = "after" if name in ("contribution", "jacobian") or name.startswith("rollout") else "in"
-    heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {label(name).title}"
+    heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {style(name).title}"
     yield from _wrapped(f"{heading}{_accuracy(ds, name)}:", width, DIM)
     tokens = _told_apart([_short(legible(str(token)), LONGEST_TOKEN) for token in ds["source_token"].values])
     special = [bool(one) for one in ds["source_is_special"].values]

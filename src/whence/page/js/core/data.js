@@ -109,8 +109,8 @@ export function lacking(data, name, layer) {
 }
 
 // Does this map count from the input, through all layers up to its own, or only through its own layer?
-export function sinceInput(name) {
-  return ["contribution", "jacobian", "gradient"].includes(name) || name.startsWith("rollout_");
+export function sinceInput(data, name) {
+  return wording(data, name)?.since_input ?? false;
 }
 
 // Are the rows shares, adding up to one in the last layer? Norms need not; what is accumulated from shares does.
@@ -125,15 +125,18 @@ export function addsUp(data, name) {
   return true;
 }
 
-// Weights say where a token looks, not what it is made of: the words differ.
-export function wording(name) {
-  if (["attention", "effective", "null", "attn_w", "attnres_w"].includes(name))
-    return { verb: "attends", to: "to", rows: "attend to" };
-  return { verb: sinceInput(name) ? "comes" : "takes", to: "from", rows: sinceInput(name) ? "come from" : "take from" };
+// The words in which a map is spoken of: weights say where a token looks, not what it is made of.
+export function wording(data, name) {
+  return data.wordings[data.styles[name]?.wording];
+}
+
+// A sentence with its {names} filled in.
+export function said(sentence, words) {
+  return sentence.replace(/\{(\w+)\}/g, (_, name) => words[name]);
 }
 
 export function title(data, name) {
-  return data.labels[name]?.title ?? name;
+  return data.styles[name]?.title ?? name;
 }
 
 // A token inside a sentence: cut when very long, and kept apart so that its direction changes nothing around it.

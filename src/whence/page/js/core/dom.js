@@ -63,11 +63,12 @@ export function slider(parent, key, label, value, format, change) {
   input.oninput = () => change(Number(((input.value / 100) ** 2).toPrecision(3)));
 }
 
-const ruler = document.createElement("canvas").getContext("2d"),
-  widths = new Map();
+const widths = new Map();
+let ruler;
 export function textWidth(text, size, family = MONO) {
   const key = `${size} ${family} ${text}`;
   if (!widths.has(key)) {
+    ruler ??= document.createElement("canvas").getContext("2d"); // not before it is needed: tests have no document
     ruler.font = `${size}px ${family}`;
     widths.set(key, ruler.measureText(text).width);
   }

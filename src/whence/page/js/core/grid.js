@@ -111,7 +111,7 @@ function draw(
   picture.append(
     svg("rect", { x: left, y: top, width: across * wide, height: grids, fill: "none", stroke: palette.line }),
   );
-  picture.append(across * down > cells ? image(spec, at) : rectangles(spec, at, palette));
+  picture.append(across * down > cells ? image(spec, at) : rectangles(spec, at));
   if (!(compact && spec.square)) picture.append(rowLabels(spec, at, palette));
   if (!compact) picture.append(columnLabels(spec, at, palette, lying, shown));
   if (spec.corner)
@@ -147,7 +147,7 @@ function draw(
   return { picture, at };
 }
 
-function rectangles(spec, at, palette) {
+function rectangles(spec, at) {
   const all = svg("g", { "shape-rendering": "crispEdges" });
   const words = svg("g", { "font-size": SMALL, "text-anchor": "middle" });
   const roomy = at.wide >= 32 && at.tall >= 17 && spec.numbers !== false;

@@ -45,7 +45,7 @@ export function csv({ header, rows }) {
   return new Blob(lines, { type: "text/csv" });
 }
 
-function quoted(cell) {
+export function quoted(cell) {
   if (typeof cell === "number") return Number.isFinite(cell) ? String(Number(cell.toPrecision(6))) : "";
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
 }
@@ -123,7 +123,7 @@ function compose(pictures, { title, subtitle }, palette) {
   );
 }
 
-function wrapped(text, most) {
+export function wrapped(text, most) {
   const lines = [""];
   for (const word of text.split(" ")) {
     if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");

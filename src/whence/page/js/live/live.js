@@ -21,7 +21,7 @@ const WAIT = "The sentence is still being measured; wait for its first picture."
 const BRIEF = 80; // characters that tell a sentence from another
 
 const root = document.body.appendChild(h("main", { class: "live" }));
-const brand = root.appendChild(
+root.appendChild(
   h(
     "div",
     { class: "brand" },

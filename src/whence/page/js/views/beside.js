@@ -188,7 +188,7 @@ export function fieldName(data, key) {
 }
 
 // One row per layer and token of the first side.
-export function table(sides, { partner, first, second, difference, token }, state) {
+export function table(sides, { partner, first, difference }) {
   const [one, other] = sides,
     width = one.data.tokens.length;
   const line = (at) => {

@@ -11,10 +11,10 @@ export function render(container, data, state, palette) {
   const other = data.beside?.other ?? null,
     live = state.live;
   const mine = fields(data),
-    key = chosen(state.field || preferred(mine), mine);
+    key = chosen(state.field || preferred(data, mine), mine);
   const theirs = other ? fields(other) : mine,
     second = chosen(
-      state.against || (other ? key : theirs.findLast(([name]) => name !== key && alike(name, key))?.[0]),
+      state.against || (other ? key : theirs.findLast(([name]) => name !== key && alike(data, name, key))?.[0]),
       theirs,
     );
   if (live && live.models.length > 1)
@@ -48,19 +48,20 @@ export function render(container, data, state, palette) {
   waiting.get("note").textContent = live && state.other && !other ? "The other model is being measured …" : "";
   held.palette = palette;
   held.pictures = found.pictures;
-  held.table = () => table(sides, found, state);
+  held.table = () => table(sides, found);
 }
 
 // Where the chosen token came from: measures disagree most about that.
-function preferred(options) {
+function preferred(data, options) {
   const sources = options.map(([name]) => name).filter((name) => kind(name) === "sources");
-  return sources.find((name) => !sinceInput(name.slice(8))) ?? sources[0];
+  return sources.find((name) => !sinceInput(data, name.slice(8))) ?? sources[0];
 }
 
 // The same kind of quantity, over one layer or over all of them.
-function alike(one, other) {
+function alike(data, one, other) {
   return (
-    kind(one) === kind(other) && sinceInput(one.replace("sources ", "")) === sinceInput(other.replace("sources ", ""))
+    kind(one) === kind(other) &&
+    sinceInput(data, one.replace("sources ", "")) === sinceInput(data, other.replace("sources ", ""))
   );
 }
 
@@ -75,7 +76,7 @@ function subtitle([one, two], found, other) {
     one.data.layers.length === two.data.layers.length
       ? ""
       : ` Layers are matched by depth: ${one.data.layers.length} against ${two.data.layers.length}.`;
-  const also = alike(one.key, two.key)
+  const also = alike(one.data, one.key, two.key)
     ? ""
     : kind(one.key) === kind(two.key)
       ? " One counts from the input on, the other one layer."

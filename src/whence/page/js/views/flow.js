@@ -78,8 +78,8 @@ export function render(container, data, state, palette) {
 
 // Maps that every layer has, else a path would end where one is missing.
 function options(data) {
-  const through = data.maps.filter((name) => !sinceInput(name)),
-    direct = data.maps.filter(sinceInput); // layer after layer first
+  const through = data.maps.filter((name) => !sinceInput(data, name)),
+    direct = data.maps.filter((name) => sinceInput(data, name)); // layer after layer first
   const whole = [...through, ...data.head_maps, ...direct].filter(
     (name) => layersOf(data, name).length === data.layers.length,
   );
@@ -108,13 +108,11 @@ function subtitle(data, net, name, mode, kept) {
       ? `, mean of ${data.heads} heads`
       : `, head ${net.head}`
     : "";
-  const steps = sinceInput(name)
-    ? "This measure looks from the input straight to the layer"
-    : "A path weighs what its links weigh, multiplied";
+  const steps = wording(data, name).paths;
   const shown =
     mode === "into"
       ? "width: share of the flow into the chosen token"
-      : `width: how much a row ${wording(name).verb} ${wording(name).to} a source`;
+      : `width: how much a row ${wording(data, name).verb} ${wording(data, name).to} a source`;
   return `Links by ${title(data, name)}${heads}; ${shown}. ${steps}. ${kept.length.toLocaleString("en")} of ${net.links.length.toLocaleString("en")} links are drawn.`;
 }
 
@@ -145,7 +143,7 @@ function show({ element, base, over }, picture, name) {
     return [
       `${called(data, token)} (${token}), ${where}`,
       ...links.map(
-        (link) => `${format(link.weight)} ${wording(name).to} ${called(data, link.source)} (${link.source})`,
+        (link) => `${format(link.weight)} ${wording(data, name).to} ${called(data, link.source)} (${link.source})`,
       ),
     ].join("\n");
   };

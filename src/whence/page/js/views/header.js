@@ -1,6 +1,6 @@
 // The top of the page: what was found, on which model, and the sentence, shaded by where the selected token came from.
 
-import { called, shares, sinceInput, title, wording } from "../core/data.js";
+import { called, said, shares, title, wording } from "../core/data.js";
 import { h, hush, once, tell } from "../core/dom.js";
 import { inkOn, limit, percent, scale } from "../core/scale.js";
 import { sources } from "./whence.js";
@@ -30,8 +30,7 @@ export function render(container, data, state, palette) {
 
 function shading(data, name, token) {
   const shown = `“${called(data, token)}”`;
-  if (wording(name).verb === "attends") return `what ${shown} attends to in`;
-  return `where ${shown} came from, ${sinceInput(name) ? "from the input to" : "in"}`;
+  return said(wording(data, name).shade, { token: shown });
 }
 
 function build(container, data, state) {

@@ -1,6 +1,6 @@
 // Heads overview: every head of every layer as a small map; a click opens it in Maps.
 
-import { called, fresh, layersOf, title, wording } from "../core/data.js";
+import { called, fresh, layersOf, said, title, wording } from "../core/data.js";
 import { SANS, announce, h, hush, once, select, svg, tell } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { limit, number, percent, scale } from "../core/scale.js";
@@ -40,7 +40,7 @@ export function render(container, data, state, palette) {
   }
   say(
     parts.summary.finding,
-    `${data.labels[name]?.meaning ?? ""} ${layersOf(data, name).length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile ${wording(name).rows} its columns.`,
+    `${data.styles[name]?.meaning ?? ""} ${layersOf(data, name).length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile ${wording(data, name).rows} its columns.`,
   );
   interact(parts, data, state, name, side);
   held.palette = palette;
@@ -98,7 +98,7 @@ function paint(canvas, data, name, side, palette) {
     context.textAlign = anchor === "middle" ? "center" : "right";
     context.fillText(text, x, y);
   }
-  return { finding: finding(data, name, favourites), range: range(name, shades) };
+  return { finding: finding(data, name, favourites), range: range(data, name, shades) };
 }
 
 // The same as SVG: cell by cell while they are few.
@@ -165,16 +165,16 @@ function painter(width, { shade, end, signed }) {
   };
 }
 
-function range(name, { end, signed, beyond }) {
+function range(data, name, { end, signed, beyond }) {
   const [low, high] = [
-    signed ? `${beyond ? "≤ " : ""}−${show(name, end)} (orange)` : "0",
-    `${beyond ? "≥ " : ""}${show(name, end)}`,
+    signed ? `${beyond ? "≤ " : ""}−${show(data, name, end)} (orange)` : "0",
+    `${beyond ? "≥ " : ""}${show(data, name, end)}`,
   ];
   return `${low} to ${high}${signed ? " (blue)" : ""}`;
 }
 
-function show(name, value) {
-  return ["attention", "effective", "null"].includes(name) ? percent(value) : number(value);
+function show(data, name, value) {
+  return data.styles[name].percent ? percent(value) : number(value);
 }
 
 // Numbers of heads above, of layers on the left.
@@ -229,7 +229,7 @@ function coprime(step, width) {
 
 function finding(data, name, favourites) {
   const [[token, times]] = [...favourites].sort((one, other) => other[1] - one[1]);
-  const most = wording(name).verb === "attends" ? `receives most ${title(data, name)}` : "is the largest source";
+  const most = said(wording(data, name).most, { title: title(data, name) });
   return `“${called(data, token)}” ${most} in ${times} of ${layersOf(data, name).length * data.heads} heads`;
 }
 

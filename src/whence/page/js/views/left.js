@@ -43,7 +43,7 @@ export function render(container, data, state, palette) {
     format: percent,
     brief: (value) => (value * 100).toFixed(0),
     describe: (row, column) =>
-      `${called(data, column)} (${column}), layer ${data.layers[depth - 1 - row]}\n${percent(values[(depth - 1 - row) * width + column])} ${unit(key)}`,
+      `${called(data, column)} (${column}), layer ${data.layers[depth - 1 - row]}\n${percent(values[(depth - 1 - row) * width + column])} ${unit(data, key)}`,
     side: { title: "mean", text: (row) => percent(by[depth - 1 - row]) },
     selected: { row: depth - 1 - state.layer, column: state.token },
     select: ({ row, column }) => state.set({ layer: depth - 1 - row, token: column, source: column }),
@@ -105,7 +105,8 @@ function finding(data, key, values, by, { layer, token }) {
     share = percent(values[layer * data.tokens.length + token]),
     average = percent(by[layer]);
   const shown = `“${called(data, token)}”`;
-  if (sinceInput(key)) return `After layer ${name}, ${shown} is still ${share} itself; the average token ${average}`;
+  if (sinceInput(data, key))
+    return `After layer ${name}, ${shown} is still ${share} itself; the average token ${average}`;
   const of = key === "attention" ? "pays others" : "takes";
   const what = key === "attention" ? "of its attention" : "of its new vector from others";
   return `In layer ${name}, ${shown} ${of} ${share} ${what}; the average token ${average}`;
@@ -119,8 +120,8 @@ export function meaning(data, key) {
   return `How much of each hidden token still comes from the same token at the input, by ${title(data, key)}.`;
 }
 
-function unit(key) {
-  return sinceInput(key) ? "itself" : key === "attention" ? "of attention goes to others" : "from other tokens";
+function unit(data, key) {
+  return sinceInput(data, key) ? "itself" : key === "attention" ? "of attention goes to others" : "from other tokens";
 }
 
 function profiles(data, palette) {
@@ -129,7 +130,7 @@ function profiles(data, palette) {
       width = data.tokens.length;
     const name = key.replace("mixing ", "");
     const by = data.layers.map((_, layer) => mean(values.subarray(layer * width, (layer + 1) * width)));
-    const own = sinceInput(key);
+    const own = sinceInput(data, key);
     return {
       key,
       label: title(data, name),

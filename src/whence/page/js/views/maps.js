@@ -143,7 +143,7 @@ function finding(data, name, values, state) {
     data.variables[name].dims.includes("head") && state.head !== "mean"
       ? `In head ${state.head} of layer ${data.layers[state.layer]}`
       : `In layer ${data.layers[state.layer]}`;
-  const { verb, to } = wording(name);
+  const { verb, to } = wording(data, name);
   const whom = most === state.token ? "itself" : `“${called(data, most)}”`;
   return `${where}, “${shown}” ${verb} most ${to} ${whom}: ${format(row[most])} (${title(data, name)})`;
 }
@@ -174,8 +174,8 @@ function subtitle(data, names, values, state) {
   const parts = nothing(values[names.indexOf("null")])
     ? "All of it is effective: with so few tokens the values cancel nothing."
     : "Attention is the sum of an effective part and a part that the values cancel.";
-  const meaning = names.length > 1 ? parts : (data.labels[names[0]]?.meaning ?? "");
-  return `Rows ${wording(names[0]).rows} columns. ${heads}${rank} ${meaning}`;
+  const meaning = names.length > 1 ? parts : (data.styles[names[0]]?.meaning ?? "");
+  return `Rows ${wording(data, names[0]).rows} columns. ${heads}${rank} ${meaning}`;
 }
 
 function nothing(values) {

@@ -9,7 +9,7 @@ const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.
 // input: what of the chosen token goes back to each input token; reach: the same for every row.
 export function network(data, name, state, mode) {
   const head = data.variables[name].dims.includes("head") ? state.head : "mean";
-  const key = `network ${name} ${head} ${mode} ${mode === "into" ? `${state.layer} ${state.token}` : sinceInput(name) ? state.layer : ""}`;
+  const key = `network ${name} ${head} ${mode} ${mode === "into" ? `${state.layer} ${state.token}` : sinceInput(data, name) ? state.layer : ""}`;
   const known = held.get(data.cache);
   const net = known?.key === key ? known.net : build(data, name, head, state, mode);
   held.set(data.cache, { key, net });
@@ -18,7 +18,7 @@ export function network(data, name, state, mode) {
 const held = new WeakMap(); // the last one of each sentence
 
 function build(data, name, head, state, mode) {
-  const direct = sinceInput(name),
+  const direct = sinceInput(data, name),
     into = mode === "into";
   const layers = direct ? [state.layer] : [...data.layers.keys()];
   const net = {

@@ -18,7 +18,7 @@ const PROVENANCE = [
 
 export function render(container, data) {
   const pair = ([name, text]) => [h("dt", {}, name), h("dd", {}, h("bdi", {}, text))];
-  const meanings = Object.values(data.labels)
+  const meanings = Object.values(data.styles)
     .filter((label) => label.meaning)
     .map((label) => [label.title, label.meaning]);
   const unique = [...new Map(meanings)];

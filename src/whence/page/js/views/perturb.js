@@ -37,7 +37,7 @@ export function render(container, data, state, palette) {
   );
   held.palette = palette;
   held.pictures = found.pictures;
-  held.table = () => table(sides, found, state);
+  held.table = () => table(sides, found);
 }
 
 function words(data, edited, { partner }) {

@@ -90,7 +90,7 @@ function curve(brush, { from, source, to, target }, at) {
   brush.bezierCurveTo(x1, middle, x2, middle, x2, y2);
 }
 
-function nodes(brush, { net, data, state, palette, columns, mode }, at) {
+function nodes(brush, { net, data, palette, columns, mode }, at) {
   const filling = fillings({ net, palette, mode }),
     radius = size(at);
   for (const row of net.rows.keys())

@@ -1,6 +1,6 @@
 // Whence: the sources of one token, layer after layer.
 
-import { called, lacking, plane, shares, sinceInput, title, wording } from "../core/data.js";
+import { called, lacking, plane, shares, title, wording } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid } from "../core/grid.js";
@@ -23,7 +23,7 @@ export function render(container, data, state, palette) {
     shown = called(data, token);
   say(
     lacking(data, name, state.layer) || finding(data, name, rows[state.layer], state),
-    `${data.labels[name]?.meaning ?? ""}${signed ? "" : " Each row is drawn as shares of its sum."}`,
+    `${data.styles[name]?.meaning ?? ""}${signed ? "" : " Each row is drawn as shares of its sum."}`,
   );
 
   const spec = {
@@ -91,11 +91,11 @@ function finding(data, name, row, state) {
     .sort((one, other) => row[other] - row[one])
     .slice(0, 3);
   const format = data.variables[name].signed ? number : percent;
-  const { verb, to } = wording(name);
+  const { verb, to } = wording(data, name);
   const parts = main.map(
     (source) => `${format(row[source])} ${to} ${source === state.token ? "itself" : `“${called(data, source)}”`}`,
   );
   const list = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("") || "nothing";
   const shown = called(data, state.token);
-  return `${sinceInput(name) ? "After" : "In"} layer ${data.layers[state.layer]}, “${shown}” ${verb} ${list}`;
+  return `${wording(data, name).when} layer ${data.layers[state.layer]}, “${shown}” ${verb} ${list}`;
 }

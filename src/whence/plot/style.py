@@ -1,0 +1,203 @@
+"""How every variable and method is called, coloured and spoken of: the one table that Python and the page read."""
+
+from dataclasses import dataclass, replace
+
+from whence.measures.registry import variables
+from whence.plot.palette import (
+    BLACK,
+    BLUE,
+    FURNITURE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    THEMES,
+    VERMILION,
+    YELLOW,
+    Color,
+    Theme,
+)
+
+ROLLED_OUT = "rollout_"
+PERCENT = ("share", "weight")  # units that are written as per cent
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A map in sentences: the {token} it is about, the {title} of the map."""
+
+    verb: str
+    to: str
+    rows: str
+    "what all tokens do: rows `take from` columns"
+    when: str
+    "how a sentence about a layer begins"
+    shade: str
+    "what the shade of the sentence's tokens means, followed by the layer"
+    most: str
+    "what is said of the token that most heads look at"
+    paths: str
+    "how links from layer to layer go together"
+    since_input: bool = False
+    "from the input through all layers up to this one, or through this one alone"
+
+
+_PATHS = "A path weighs what its links weigh, multiplied"
+ATTENDS = Wording("attends", "to", "attend to", "In", "what {token} attends to in", "receives most {title}", _PATHS)
+TAKES = Wording("takes", "from", "take from", "In", "where {token} came from, in", "is the largest source", _PATHS)
+COMES = Wording(
+    "comes",
+    "from",
+    "come from",
+    "After",
+    "where {token} came from, from the input to",
+    "is the largest source",
+    "This measure looks from the input straight to the layer",
+    since_input=True,
+)
+WORDINGS = {wording.verb: wording for wording in (ATTENDS, TAKES, COMES)}
+
+
+@dataclass(frozen=True)
+class Style:
+    """One row: `meaning` is a sentence, `note` is what is said of one head, with the {value}."""
+
+    title: str
+    meaning: str = ""
+    color: Color | None = None
+    wording: Wording = TAKES
+    note: str = ""
+    unit: str = ""
+
+    @property
+    def percent(self) -> bool:
+        return self.unit in PERCENT
+
+    def colored(self, theme: Theme) -> str:
+        return FURNITURE[theme]["muted"] if self.color is None else self.color[THEMES.index(theme)]
+
+
+STYLES: dict[str, Style] = {
+    "contribution": Style(
+        "contribution",
+        "How much each input token contributes to the hidden token, from gradients through all layers up to "
+        "it; a row adds up to 100 % (Brunner et al. 2020).",
+        BLACK,
+        COMES,
+    ),
+    "jacobian": Style(
+        "Jacobian norm",
+        "How strongly the hidden token reacts to a small change of each input token.",
+        BLACK,
+        COMES,
+    ),
+    "jacobian_local": Style("Jacobian norm, one layer", "How strongly a layer's output reacts to each of its inputs."),
+    "gradient": Style(
+        "gradient G*",
+        "Sum of the gradient of the hidden token with respect to each input token.",
+        wording=COMES,
+    ),
+    "gradient_local": Style("gradient G, one layer", "Sum of the gradient of a layer's output to each of its inputs."),
+    "block_n": Style(
+        "norms: whole block",
+        "Size of the part each token hands over, through attention, residual, layer norm and feed-forward.",
+        PURPLE,
+    ),
+    "attnresln_n": Style(
+        "norms: attention + residual + layer norm",
+        "Size of the part each token hands over, counted after attention, residual and layer norm (Kobayashi "
+        "et al. 2021).",
+        BLUE,
+    ),
+    "attnres_n": Style(
+        "norms: attention + residual",
+        "Size of the part each token hands over, counted after attention and residual (Kobayashi et al. 2021).",
+        GREEN,
+    ),
+    "attn_n": Style(
+        "norms: attention",
+        "Size of the weighted value vectors each token hands over, summed over heads (Kobayashi et al. 2020).",
+        SKY,
+    ),
+    "attnres_w": Style(
+        "weights: attention + residual",
+        "Mean attention weight over heads, half of it replaced by the residual (Abnar & Zuidema 2020).",
+        VERMILION,
+        ATTENDS,
+    ),
+    "attn_w": Style("weights: attention", "Mean attention weight over heads.", ORANGE, ATTENDS),
+    "attention": Style("attention", "The softmax weights; a row adds up to 100 %.", ORANGE, ATTENDS),
+    "effective": Style(
+        "effective attention",
+        "The part of attention that can reach the output; the rest lies in the null space of the values "
+        "(Brunner et al. 2020).",
+        YELLOW,
+        ATTENDS,
+    ),
+    "null": Style(
+        "null attention",
+        "The part of attention that the values cancel: it cannot reach the output.",
+        GREY,
+        ATTENDS,
+    ),
+    "alti": Style(
+        "ALTI",
+        "How much nearer each token's part brings the new vector to what it becomes (Ferrando et al. 2022).",
+    ),
+    "value_zeroing": Style(
+        "value zeroing",
+        "How far the block's output turns when a token's value is set to zero (Mohebbi et al. 2023).",
+    ),
+    "minimum": Style("smallest attention", "The smallest weights with which a head gives the same output."),
+    "minimum_simplex": Style(
+        "smallest distribution",
+        "The smallest weights, none negative, that add up to 100 % and give the same output.",
+    ),
+    "attn_n_heads": Style("norms per head", "Size of each head's weighted, projected value vectors.", SKY),
+    "rank": Style("rank", note="rank {value}"),
+    "nullity": Style("nullity", note="null space of dimension {value}"),
+    "nullity_sums": Style("nullity sums"),
+    "effective_correlation": Style("effective correlation"),
+}
+
+# steps of the LM head; those of a decoder's norm look like those of an encoder's
+STAGES: dict[str, Color] = {
+    "trf-out": GREY,
+    "dense-w": ORANGE,
+    "dense-b": VERMILION,
+    "gelu": PURPLE,
+    "lnorm-n": SKY,
+    "lnorm-w": BLUE,
+    "lnorm-b": GREEN,
+    "lmhead-out": BLACK,
+}
+STAGES |= {f"norm-{step}": STAGES[f"lnorm-{step}"] for step in ("n", "w", "b")}
+STAGES |= {"unembed": BLACK, "scale": ORANGE, "softcap": PURPLE}
+
+
+def style(name: str) -> Style:
+    """The row of a variable or method; of one that has none, what its measure says of it.
+
+    A map accumulated over layers has the row of that map, and says so.
+    """
+    inner = name.removeprefix(ROLLED_OUT)
+    known = variables().get(name)
+    row = STYLES.get(inner) or _unlisted(inner)
+    if inner != name:
+        meaning = f"{row.meaning} Multiplied over all layers up to this one.".strip()
+        row = replace(row, title=f"{row.title}, rolled out", meaning=meaning, wording=COMES)
+    return replace(row, unit=known.unit if known else "")
+
+
+def named_color(name: str, theme: Theme) -> str | None:
+    """The fixed colour of a measure, a method or a step of the LM head; None for what has none."""
+    found = STAGES.get(name) or style(name).color
+    return None if found is None else found[THEMES.index(theme)]
+
+
+def _unlisted(name: str) -> Style:
+    title, known = name.replace("_", " "), variables().get(name)
+    if known is None:
+        return Style(title)
+    return Style(title, f"{known.about[:1].upper()}{known.about[1:]}.", note=f"{title} {{value}}")

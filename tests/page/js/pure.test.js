@@ -1,0 +1,139 @@
+// Data, state, scales, alignment and layout: what is computed without a browser.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { aligned } from "../../../src/whence/page/js/core/align.js";
+import { plane, said, shares, sinceInput } from "../../../src/whence/page/js/core/data.js";
+import { wrapped } from "../../../src/whence/page/js/core/leave.js";
+import { inkOn, limit, nice, number, percent, scale } from "../../../src/whence/page/js/core/scale.js";
+import { chosen, moved, selected, text } from "../../../src/whence/page/js/core/state.js";
+
+const tokens = (words) => words.split(" ").map((word) => ({ text: word, shown: word, special: word.startsWith("[") }));
+const palette = { sequential: ["#ffffff", "#000000"], diverging: ["#ff8000", "#ffffff", "#0000ff"] };
+
+// A few hundred cases that are the same every time.
+function* random(count, seed = 1) {
+  for (let state = seed; count > 0; count--) yield (state = (state * 48271) % 2147483647) / 2147483647;
+}
+
+test("a sentence is aligned with itself, token by token", () => {
+  const one = tokens("[CLS] the cat sat on the mat . [SEP]");
+  assert.deepEqual([...aligned(one, one)], [...one.keys()]);
+});
+
+test("replacements of equal length are partners, what is gone has none", () => {
+  assert.deepEqual([...aligned(tokens("a cat sat"), tokens("a dog sat"))], [0, 1, 2]);
+  assert.deepEqual([...aligned(tokens("a big cat sat"), tokens("a cat sat"))], [0, -1, 1, 2]);
+});
+
+test("special tokens and pieces of two vocabularies are the same", () => {
+  assert.deepEqual([...aligned(tokens("[CLS] ##ing [SEP]"), tokens("<s> Ġing </s>"))], [0, 1, 2]);
+});
+
+test("partners never cross, whatever the sentences", () => {
+  const draws = [...random(600)].map((share) => "abcd"[Math.floor(share * 4)]);
+  for (let start = 0; start + 15 <= draws.length; start += 15) {
+    const one = tokens(draws.slice(start, start + 8).join(" ")),
+      other = tokens(draws.slice(start + 8, start + 15).join(" "));
+    const there = [...aligned(one, other)].filter((place) => place >= 0);
+    assert.deepEqual(
+      there,
+      [...new Set(there)].sort((a, b) => a - b),
+    );
+    assert.ok(there.every((place) => place < other.length));
+  }
+});
+
+test("a signed scale is paper at zero and as deep on either side", () => {
+  for (const end of [0.01, 0.3, 7]) {
+    const shade = scale(palette, end, true);
+    assert.equal(shade.color(0), "#ffffff");
+    assert.equal(shade.color(-end), "#ff8000");
+    assert.equal(shade.color(end), "#0000ff");
+    assert.equal(shade.color(2 * end), shade.color(end));
+  }
+});
+
+test("limits are those of the sizes, and hold nearly all of them", () => {
+  const values = Float32Array.from(random(500), (share) => share - 0.3);
+  assert.equal(limit(values), limit(values.map((value) => -value)));
+  assert.ok(values.filter((value) => Math.abs(value) > limit(values)).length <= 5);
+  assert.equal(limit(Float32Array.of(0, NaN)), 1);
+});
+
+test("a nice number is at least the number and at most half as much again", () => {
+  for (const share of random(300)) {
+    const value = 10 ** (8 * share - 4);
+    assert.ok(nice(value) >= value * 0.999 && nice(value) <= value * 1.51, String(value));
+  }
+  assert.equal(nice(0), 0);
+});
+
+test("numbers are written for people", () => {
+  assert.equal(percent(0.274), "27\u00a0%");
+  assert.equal(percent(-0.0123), "−1.2\u00a0%");
+  assert.equal(percent(0.0004), "0.04\u00a0%");
+  assert.equal(number(-1234.5), "−1230");
+  assert.equal(number(NaN), "–");
+  assert.equal(inkOn([255, 255, 255]), "#000000");
+  assert.equal(inkOn([0, 0, 60]), "#ffffff");
+});
+
+const matrix = Float32Array.of(1, 3, 2, 2);
+const variable = { dims: ["layer", "target", "source"], shape: [1, 2, 2], signed: false, values: matrix, scale: null };
+const wordings = { comes: { since_input: true }, takes: { since_input: false } };
+const data = {
+  tokens: tokens("a b"),
+  layers: [1],
+  heads: 0,
+  causal: false,
+  cache: new Map(),
+  variables: { map: variable },
+  styles: { map: { wording: "takes" }, far: { wording: "comes" } },
+  wordings,
+};
+
+test("rows are shares of their sum", () => {
+  assert.deepEqual([...shares(data, "map", 0, 0)], [0.25, 0.75]);
+  assert.deepEqual([...shares(data, "map", 0, 1)], [0.5, 0.5]);
+});
+
+test("steps, factors and differences give the numbers back", () => {
+  const steps = { shape: [1, 2, 2], values: Int16Array.of(1, 3, -32768, 2), scale: Float32Array.of(0.5) };
+  assert.deepEqual([...plane(steps, 0)], [0.5, 1.5, NaN, 1]);
+  const left = { shape: [1, 2, 1], values: Float32Array.of(1, 2), scale: null };
+  const right = { shape: [1, 1, 2], values: Float32Array.of(3, 4), scale: null };
+  const product = { shape: [1, 2, 2], factors: [left, right] };
+  assert.deepEqual([...plane(product, 0)], [3, 4, 6, 8]);
+  assert.deepEqual([...plane({ of: [product, variable] }, 0)], [2, 1, 4, 6]);
+});
+
+test("what a map means comes with the data", () => {
+  assert.equal(sinceInput(data, "far"), true);
+  assert.equal(sinceInput(data, "map"), false);
+  assert.equal(sinceInput(data, "unknown"), false);
+  assert.equal(said("what {token} attends to in", { token: "“cat”" }), "what “cat” attends to in");
+});
+
+test("an address keeps what is selected, in the layer's own number", () => {
+  const state = { view: "maps", layer: 0, token: 1, source: 1, head: "mean", map: "", text: "a b" };
+  assert.equal(text(state, data), "text=a+b&view=maps&layer=1&token=1&source=1");
+  assert.equal(text(state, data, false), "view=maps&layer=1&token=1&source=1");
+  assert.deepEqual(selected(state, ["view", "map"]), { view: "maps" });
+  assert.equal(moved(state, { text: "new & other" }), "text=new+%26+other&view=maps");
+});
+
+test("a choice that is not there is the first there is", () => {
+  assert.equal(chosen("b", [["a"], ["b"]]), "b");
+  assert.equal(chosen("c", [["a"], ["b"]]), "a");
+  assert.equal(chosen("c", []), undefined);
+});
+
+test("long sentences are broken between words, and no word is lost", () => {
+  const words = [...random(200)].map((share) => "x".repeat(1 + Math.floor(share * 12)));
+  const lines = wrapped(words.join(" "), 40);
+  assert.deepEqual(lines.join(" ").split(" "), words);
+  assert.ok(lines.every((line) => line.length <= 40));
+  assert.deepEqual(wrapped("y".repeat(90), 40), ["y".repeat(90)]);
+});
