@@ -93,7 +93,7 @@ def test_what_is_no_run(tmp_path):
 def test_damage_is_named(model, tmp_path):
     whence.run(model, tiny.texts(4), "mixing", tmp_path / "run", part_size=2)
     (tmp_path / "run" / "tokens" / "00001.parquet").write_bytes(b"PAR1")
-    with pytest.raises(BadInput, match=r"Part 1 of .* is damaged; start the run again"):
+    with pytest.raises(BadInput, match=r"Part 1 of .*tokens/00001.parquet is damaged or gone; start the same run"):
         whence.open_run(tmp_path / "run")
 
 

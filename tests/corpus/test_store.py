@@ -10,8 +10,9 @@ import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from whence.corpus import store as module
-from whence.corpus.store import CannotWrite, Store, at, is_sound, part_numbers, read_manifest, read_record, write_part
+from whence.corpus.store import CannotWrite, Store, at, damaged, part_numbers, read_manifest, read_record, write_part
 from whence.errors import BadInput
+from whence.sealed import Damaged, sealed
 
 
 @pytest.fixture(params=["local", "elsewhere"])
@@ -32,9 +33,9 @@ def test_what_is_written_is_read(store):
 
 def test_a_part_and_its_record(store):
     record = write_part(store, 3, {"tokens": b"tt", "pairs": b"p"}, {"sentences": 2})
-    assert read_record(store, 3) == record and part_numbers(store) == [3]
+    assert read_record(store, 3, {"sentences": int}) == record and part_numbers(store) == [3]
     assert record["files"]["tokens/00003.parquet"]["bytes"] == 2
-    assert is_sound(store, record)
+    assert damaged(store, record["files"]) == []
 
 
 @pytest.mark.parametrize("damage", ["truncated", "changed", "gone"])
@@ -46,19 +47,59 @@ def test_damage_is_seen(store, tmp_path, damage):
         "changed": lambda: file.write_bytes(b"cOntent"),
         "gone": file.unlink,
     }[damage]()
-    assert not is_sound(store, record)
+    assert damaged(store, record["files"]) == ["tokens/00000.parquet"]
 
 
-def test_a_damaged_record_is_none(store):
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b'{"part": ', "it is not JSON"),
+        (b"[]", "it holds a list"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b'{"part": 0}', "it was changed after it was written"),
+        (sealed({"part": 0, "files": {}}), "it has no run"),
+        (sealed({"part": True, "run": "", "files": {}}), "part is True, and a count was expected"),
+        (sealed({"part": 0, "run": "", "files": []}), r"files is \[\], and an object was expected"),
+        (sealed({"part": 7, "run": "", "files": {}}), "it is the record of part 7"),
+        (sealed({"part": 0, "run": "x", "files": {}}), "is of another run"),
+    ],
+)
+def test_a_damaged_record_is_named(store, data, says):
+    store.write("parts/00000.json", data)
+    with pytest.raises(Damaged, match=f"parts/00000.json is .*{says}|parts/00000.json {says}"):
+        read_record(store, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"{", "is damaged: it is not JSON .*delete it and start the same run again"),
+        (b"7", "is damaged: it holds a int"),
+        (b'{"schema": 1}', "has the schema 1, and this version of whence reads 2"),
+        (b'{"schema": 2}', "is damaged: it was changed after it was written"),
+        (sealed({"kind": "run", "schema": 3}), "has the schema 3"),
+        (sealed({"kind": "cloze", "schema": 2}), "was made by whence.cloze, and a folder of whence.run"),
+        (sealed({"kind": "x", "schema": 2}), "was made by something else"),
+        (sealed({"kind": "run", "schema": 2}), "is damaged: it has no seed"),
+    ],
+)
+def test_a_manifest_that_is_none_is_named(store, data, says):
+    store.write("manifest.json", data)
+    with pytest.raises(BadInput, match=says):
+        read_manifest(store, ("run",), {"seed": int})
+
+
+def test_what_is_not_ours_is_no_part(store):
     write_part(store, 0, {}, {})
-    store.write("parts/00000.json", b'{"part": ')
-    assert read_record(store, 0) is None
+    for name in (".DS_Store", "._00000.json", "Thumbs.db", "00000.json~", "00000 (1).json"):
+        store.write(f"parts/{name}", b"x")
+    assert part_numbers(store) == [0]
 
 
-def test_a_damaged_manifest_is_named(store):
-    store.write("manifest.json", b"{")
-    with pytest.raises(BadInput, match=r"manifest.json is damaged"):
-        read_manifest(store)
+@pytest.mark.parametrize("out", ["", " ", "run\udcff"])
+def test_what_is_no_folder_is_refused(out):
+    with pytest.raises(BadInput, match=r"A folder to write into was expected|The name of the folder .* is not UTF-8"):
+        at(out)
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_done(tmp_path, monkeypatch):

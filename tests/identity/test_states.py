@@ -199,3 +199,29 @@ def test_order_is_kept_whatever_the_lengths(llama, tmp_path, lengths):
     texts = [" ".join(["word"] * length) for length in lengths]
     found = states_of(llama, texts, cache=tmp_path)
     assert found.lengths.tolist() == [length + 2 for length in lengths]
+
+
+@pytest.mark.parametrize("name", ["layer_002.float32", "ids.int32", "lengths.int32", "done.json"])
+@pytest.mark.parametrize("damage", ["changed", "cut short", "gone"])
+def test_damaged_states_are_made_again(llama, tmp_path, name, damage):
+    wanted = np.array(states_of(llama, TEXTS, cache=tmp_path).layer(2))
+    (folder,) = (path for path in (tmp_path / "states").iterdir() if path.is_dir())
+    data = (folder / name).read_bytes()
+    changed = {"changed": data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "cut short": data[:-9]}
+    (folder / name).unlink() if damage == "gone" else (folder / name).write_bytes(changed[damage])
+    assert np.array_equal(states_of(llama, TEXTS, cache=tmp_path).layer(2), wanted)
+    assert (folder / name).read_bytes() == data
+
+
+def test_a_corpus_that_changes_while_it_is_read_is_refused(llama, tmp_path):
+    readings = itertools.count()
+
+    class Changing:
+        def __iter__(self):
+            return iter(TEXTS if next(readings) == 0 else TEXTS[::-1])
+
+    with pytest.raises(BadInput, match="The corpus was changed while it was read"):
+        states_of(llama, Changing(), cache=tmp_path)
+    found = states_of(llama, TEXTS, cache=tmp_path)
+    fresh = states_of(llama, TEXTS, cache=tmp_path / "fresh")
+    assert np.array_equal(found.layer(2), fresh.layer(2)) and np.array_equal(found.ids, fresh.ids)

@@ -5,7 +5,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,23 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from whence.corpus.store import MANIFEST, Store, as_json, at, is_sound, read_manifest, read_record, write_part
+from whence.corpus.store import MANIFEST, SCHEMA, Store, at, read_manifest, sound_record, write_part
 from whence.errors import BadInput
 from whence.models.fingerprint import LIBRARIES, weights_sha256
 from whence.models.load import Model
+from whence.sealed import COUNT, POSITIVE, digest, sealed
 from whence.text.sentence import Sentence
 
 Columns = Mapping[str, np.ndarray | Sequence[str]]
 Progress = Callable[[int, int], None]
 TABLE = "answers"
+# what a manifest and a record must be when they are read back
+SHAPE = {
+    **dict.fromkeys(("kind", "dtype", "corpus"), str),
+    "part_size": POSITIVE, "sentences": COUNT, "parameters": object, "versions": {str: str},
+    "model": {"id": str, "revision": str | None, "weights_sha256": str},
+}
+RECORD = {"sentences": COUNT}
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,9 @@ class Course:
         store = None if self.out is None else at(self.out)
         with nullcontext() if store is None else store.locked():
             if store is not None:
-                _begin(store, {**about, "corpus": _digest(self.sentences), "part_size": self.size}, len(self.sentences))
+                wanted = {**about, "corpus": _digest(self.sentences), "part_size": self.size}
+                _begin(store, wanted, len(self.sentences))
+                store = replace(store, run=digest(wanted))
             return pa.concat_tables([self._part(store, number, compute) for number in range(self.count)])
 
     @property
@@ -62,6 +72,7 @@ def manifest(model: Model, kind: str, parameters: Mapping[str, Any]) -> dict[str
     """Everything the numbers depend on besides the corpus."""
     return {
         "kind": kind,
+        "schema": SCHEMA,
         "model": {"id": model.id, "revision": model.revision, "weights_sha256": weights_sha256(model)},
         "dtype": str(model.model.dtype).removeprefix("torch."),
         "parameters": json.loads(json.dumps(parameters, default=str)),
@@ -77,15 +88,15 @@ def column(table: pa.Table, name: str, *shape: int) -> np.ndarray:
 
 
 def _begin(store: Store, wanted: Mapping[str, Any], sentences: int) -> None:
-    found = read_manifest(store)
+    found = read_manifest(store, (wanted["kind"],), SHAPE)
     if found is None:
-        store.write(MANIFEST, as_json({**wanted, "sentences": sentences}))
+        store.write(MANIFEST, sealed({**wanted, "sentences": sentences}))
         return
     changed = [name for name in wanted if found.get(name) != wanted[name]]
     if changed:
         raise BadInput(
             f"{store.root!r} holds answers with another {changed[0].replace('_', ' ')}"
-            f"{_fewer_or_more(found.get('sentences', sentences), sentences)}; name another folder, or ask for the same."
+            f"{_fewer_or_more(found['sentences'], sentences)}; name another folder, or ask for the same."
         )
 
 
@@ -96,8 +107,7 @@ def _fewer_or_more(before: int, now: int) -> str:
 
 def _read(store: Store, number: int) -> pa.Table | None:
     """A part that is done and undamaged."""
-    record = read_record(store, number)
-    if record is None or not is_sound(store, record):
+    if sound_record(store, number, RECORD) is None:
         return None
     return parquet.read_table(pa.BufferReader(store.read(f"{TABLE}/{number:05d}.parquet")))
 

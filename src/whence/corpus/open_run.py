@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,28 +14,64 @@ import pyarrow.compute
 import pyarrow.dataset
 import xarray
 
-from whence.corpus.resume import all_moments
-from whence.corpus.store import MANIFEST, Store, at, part_numbers, read_manifest, read_record
+from whence.corpus.plan import FINISHED, KIND, RECORD, SHAPE, identity
+from whence.corpus.resume import all_moments, corpus_sha256
+from whence.corpus.store import MANIFEST, Store, at, damaged, part_numbers, read_manifest, read_record, record_name
 from whence.errors import BadInput
-from whence.measures.registry import HEADS, MAP, variables
+from whence.measures.registry import HEADS, MAP, SCHEMA, variables
 from whence.models.encode import LABELS
 from whence.models.fingerprint import LIBRARIES
+from whence.sealed import Damaged, check_shape
 
 ANNOTATIONS = (*LABELS, "entity")
 KEPT = 2**28  # bytes of a part's maps that are kept in memory
+_REPAIR = "start the same run again, and that part alone is measured again."
 
 
-def open_run(out: str | Path) -> "Run":
-    """The run in a folder, finished or not; refuses one with damaged parts."""
+def open_run(out: str | Path, *, verify: bool = True) -> "Run":
+    """The run in a folder, finished or not; refuses one that is damaged or incomplete.
+
+    Every file is read once to compare its checksum, about half a second a gigabyte. `verify=False` compares sizes only.
+    """
     store = at(out)
-    manifest = read_manifest(store)
+    manifest = read_manifest(store, (KIND,), SHAPE)
     if manifest is None:
         raise BadInput(f"{str(out)!r} is no run: it has no {MANIFEST}; `whence measure` makes one.")
-    records = {number: read_record(store, number) for number in part_numbers(store)}
-    for number, record in records.items():
-        if record is None or any(store.size(name) != file["bytes"] for name, file in record["files"].items()):
-            raise BadInput(f"Part {number} of {str(out)!r} is damaged; start the run again, and it will be redone.")
-    return Run(store, manifest, tuple(record for record in records.values() if record is not None))
+    store = replace(store, run=identity(manifest))
+    records = {number: _record(store, number, verify) for number in part_numbers(store)}
+    if manifest["finished"]:
+        _check_finished(store, manifest, records, verify)
+    return Run(store, manifest, tuple(records.values()))
+
+
+def _record(store: Store, number: int, verify: bool) -> Mapping[str, Any]:
+    try:
+        record = read_record(store, number, RECORD)
+    except Damaged as error:
+        raise Damaged(f"Part {number} of {store.root!r}: {error}; {_REPAIR}") from error
+    assert record is not None
+    wrong = damaged(store, record["files"], verify)
+    if wrong:
+        raise Damaged(f"Part {number} of {store.root!r}: {wrong[0]} is damaged or gone; {_REPAIR}")
+    return record
+
+
+def _check_finished(
+    store: Store, manifest: Mapping[str, Any], records: Mapping[int, Mapping[str, Any]], verify: bool
+) -> None:
+    """All parts are there and no more, they are those of the corpus, and what was merged of them is whole."""
+    check_shape(manifest, FINISHED, store.path(MANIFEST))
+    count = manifest["corpus"]["parts"]
+    if missing := sorted(set(range(count)) - records.keys()):
+        raise Damaged(f"Part {missing[0]} of {store.root!r}: {record_name(missing[0])} is gone; {_REPAIR}")
+    if more := sorted(number for number in records if number >= count):
+        raise Damaged(
+            f"{store.root!r} was finished with {count} parts, and {record_name(more[0])} is one more; delete it."
+        )
+    if corpus_sha256(record["sha256"] for record in records.values()) != manifest["corpus"]["sha256"]:
+        raise Damaged(f"The parts of {store.root!r} were made from another corpus than its {MANIFEST} says.")
+    if wrong := damaged(store, manifest["files"], verify):
+        raise Damaged(f"{wrong[0]} of {store.root!r} is damaged or gone; start the same run again to have it written.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +100,7 @@ class Run:
             "measures": ",".join(manifest["plan"]["measures"]),
             "parameters": json.dumps(manifest["plan"]["options"], sort_keys=True),
             "seed": manifest["seed"],
-            "schema": manifest["schema"],
+            "schema": SCHEMA,
         }
 
     @cached_property
@@ -191,7 +227,9 @@ def _bytes(file: pyarrow.dataset.ParquetFileFragment) -> int:
 def _array(name: str, rows: pandas.DataFrame) -> xarray.DataArray:
     size, layers = int(rows["tokens"].iloc[0]), rows["layer"].unique()
     values = np.stack(rows["values"].to_numpy()).reshape(len(layers), -1, size, size)
-    variable = variables()[name]
+    variable = variables().get(name)
+    if variable is None:
+        raise BadInput(f"The run has maps of {name!r}, which is no measure here; import the package that adds it.")
     about = {"units": variable.unit, "long_name": variable.about}
     if variable.dims == HEADS:
         return xarray.DataArray(values, {"layer": layers, "head": np.arange(values.shape[1])}, HEADS, attrs=about)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
+from whence.corpus.store import FILES, SCHEMA
 from whence.corpus.summaries import quantities
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import (
@@ -22,14 +23,46 @@ from whence.measures.registry import (
 from whence.models.anatomy import Anatomy
 from whence.models.fingerprint import LIBRARIES, tokenizer_sha256, weights_sha256
 from whence.models.load import Model
+from whence.sealed import COUNT, POSITIVE, digest
 from whence.sentence.measure import layers_of, settled_options
 
-SCHEMA = 1
+KIND = "run"
 # axes a run has columns for; numbers of one sentence (how many directions a sketch tried) are not kept
 KEPT = (MAP, HEADS, RATIO, BY_HEAD)
 TOO_LONG = ("refuse", "truncate", "skip")
 # what tokens can be grouped by in the moments, besides all together
 GROUPS = ("class", "upos", "xpos", "deprel", "ner")
+
+_SECTIONS = ("schema", "model", "plan", "versions")
+_CHANGING = ("model id", "plan too_long")
+_LIBRARIES = ("whence", *LIBRARIES, "pyarrow")
+_DIGEST = str
+# what a manifest must be when it is read back
+SHAPE = {
+    "finished": bool,
+    "corpus": {"name": str, "limit": int | None, "parts?": COUNT, "sha256?": _DIGEST},
+    "model": {
+        **dict.fromkeys(("id", "family", "dtype", "device"), str),
+        **dict.fromkeys(("weights_sha256", "tokenizer_sha256"), _DIGEST),
+        "revision": str | None, "layers": COUNT, "heads": COUNT, "causal": bool,
+    },
+    "plan": {
+        **{name: [str] for name in ("measures", "variables", "by")},
+        **dict.fromkeys(("part_size", "batch_tokens", "threads"), POSITIVE),
+        "options": {str: object}, "layers": [POSITIVE], "maps": bool, "neighbours": COUNT, "too_long": str,
+    },
+    "seed": int,
+    "versions": dict.fromkeys(_LIBRARIES, str),
+}
+# and besides, when the run is finished
+FINISHED = {
+    "corpus": {"sha256": _DIGEST, **dict.fromkeys(("parts", "sentences", "tokens", "skipped"), COUNT)},
+    "files": FILES,
+}
+RECORD = {
+    "sha256": _DIGEST, "too_long": str, "sentences": COUNT, "tokens": COUNT,
+    "skipped": [{"sentence": COUNT, "why": str}],
+}
 
 
 @dataclass(frozen=True)
@@ -107,19 +140,26 @@ def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy
 def manifest(model: Model, plan: Plan, corpus: Mapping[str, Any]) -> dict[str, Any]:
     """The provenance of every number of the run. Nothing here depends on the engine or on the time."""
     return {
+        "kind": KIND,
         "schema": SCHEMA,
         "finished": False,
         "corpus": dict(corpus),
         "model": _about(model),
         "plan": _settled(asdict(plan)),
         "seed": int(plan.options.get("seed", 0)),
-        "versions": {library: version(library) for library in ("whence", *LIBRARIES, "pyarrow")},
+        "versions": {library: version(library) for library in _LIBRARIES},
     }
+
+
+def identity(manifest: Mapping[str, Any]) -> str:
+    """A digest of all that keeps a run from being gone on with, by which its parts know it."""
+    sections = [_flat(section, manifest[section]) for section in _SECTIONS]
+    return digest([{name: value for name, value in each.items() if name not in _CHANGING} for each in sections])
 
 
 def differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
     """What keeps a run from being gone on with: the first parameter that is not what it was, in words."""
-    for section in ("schema", "model", "plan", "versions"):
+    for section in _SECTIONS:
         before, now = _flat(section, found.get(section)), _flat(section, wanted[section])
         for name in sorted(before.keys() | now.keys()):
             if before.get(name) != now.get(name) and not _may_change(name, before.get(name)):
@@ -157,7 +197,7 @@ def _about(model: Model) -> dict[str, Any]:
 
 def _may_change(name: str, before: object) -> bool:
     """Another path to the same weights; and parts done so far had nothing too long if such was refused."""
-    return name == "model id" or (name == "plan too_long" and before == "refuse")
+    return name in _CHANGING and (name != "plan too_long" or before == TOO_LONG[0])
 
 
 def _flat(section: str, content: object) -> dict[str, object]:

@@ -16,10 +16,11 @@ import pyarrow.parquet
 from whence.corpus.moments import merged
 from whence.corpus.part_moments import KEYS, NONE, as_table
 from whence.corpus.parts import Part, cut
-from whence.corpus.plan import Plan
-from whence.corpus.store import JOURNAL, MANIFEST, Store, as_json, is_sound, part_numbers, read_record
+from whence.corpus.plan import RECORD, Plan
+from whence.corpus.store import JOURNAL, MANIFEST, Store, checksum, damaged, part_numbers, read_record, record_name
 from whence.corpus.tables import as_parquet
 from whence.errors import BadInput, WhenceError
+from whence.sealed import Damaged, sealed
 
 Progress = Callable[[int, int | None], None]
 MOMENTS = "moments.parquet"
@@ -45,16 +46,22 @@ class Course:
             self.parts += 1
             self._digest.update(part.sha256.encode())
             self._check_end(part)
-            record = read_record(self.store, part.number)
+            record = self._record(part.number)
             if record is not None and record["sha256"] != part.sha256:
                 raise self._other(
                     f"Part {part.number} of {self.store.root!r} was made from other sentences than those at"
                     f" {part.first:,} of the corpus now"
                 )
-            if record is not None and is_sound(self.store, record):
+            if record is not None and not damaged(self.store, record["files"]):
                 self.count(record)
             else:
                 yield part
+
+    def _record(self, number: int) -> dict[str, Any] | None:
+        """None also for one that is damaged: its part is measured again."""
+        with contextlib.suppress(Damaged):
+            return read_record(self.store, number, RECORD)
+        return None
 
     def _check_end(self, part: Part) -> None:
         if part.number >= self.before.get("parts", part.number + 1):
@@ -79,17 +86,27 @@ class Course:
     def finish(self, about: Mapping[str, Any]) -> None:
         """All parts are there: their moments merged, and the manifest with what the corpus was."""
         numbers = part_numbers(self.store)
-        if numbers != list(range(self.parts)):
-            raise self._other(f"{self.store.root!r} has {len(numbers)} parts and the corpus now gives {self.parts}")
-        self.store.write(MOMENTS, as_parquet(all_moments(self.store, numbers)))
+        if odd := sorted(set(numbers) ^ set(range(self.parts))):
+            raise self._other(
+                f"{self.store.root!r} has {len(numbers)} parts and the corpus now gives {self.parts}, without"
+                f" {record_name(odd[0])}"
+            )
+        moments = as_parquet(all_moments(self.store, numbers))
+        self.store.write(MOMENTS, moments)
         found = {"limit": limit_of(self.corpus), "sha256": self._digest.hexdigest(), "parts": self.parts}
         corpus = about["corpus"] | found | _totals(self.store, numbers)
-        self.store.write(MANIFEST, as_json({**about, "finished": True, "corpus": corpus}))
+        files = {MOMENTS: checksum(moments)}
+        self.store.write(MANIFEST, sealed({**about, "finished": True, "corpus": corpus, "files": files}))
         self.store.tidy()
 
     def _say(self) -> None:
         if self.progress is not None:
             self.progress(self.done, self.total)
+
+
+def corpus_sha256(parts: Iterable[str]) -> str:
+    """A digest of those of its parts, in order."""
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def limit_of(corpus: object) -> int | None:
@@ -119,7 +136,7 @@ def journal(store: Store, engine: str) -> Iterator[None]:
 
 def _note(store: Store, line: Mapping[str, Any]) -> None:
     written = json.dumps(line, ensure_ascii=False) + "\n"
-    store.write(JOURNAL, (store.read(JOURNAL) or b"") + written.encode())
+    store.write(JOURNAL, (store.read(JOURNAL) or b"") + written.encode(errors="backslashreplace"))
 
 
 def _now() -> str:
@@ -129,7 +146,7 @@ def _now() -> str:
 def _totals(store: Store, numbers: list[int]) -> dict[str, int]:
     totals = {"sentences": 0, "tokens": 0, "skipped": 0}
     for number in numbers:
-        record = read_record(store, number)
+        record = read_record(store, number, RECORD)
         assert record is not None
         totals["sentences"] += record["sentences"]
         totals["tokens"] += record["tokens"]
@@ -145,6 +162,8 @@ def all_moments(store: Store, numbers: list[int]) -> pyarrow.Table:
 
 def _moments(store: Store, number: int) -> pandas.DataFrame:
     """A part's moments with -1 for no head and nothing for no source, which merge as any other value."""
-    data = store.read(f"moments/{number:05d}.parquet")
-    assert data is not None
+    name = f"moments/{number:05d}.parquet"
+    data = store.read(name)
+    if data is None:
+        raise Damaged(f"{store.path(name)} is gone; start the same run again, and that part alone is measured again.")
     return pyarrow.parquet.read_table(io.BytesIO(data)).to_pandas().fillna({"head": -1, "source": NONE})

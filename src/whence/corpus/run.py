@@ -1,19 +1,21 @@
 """A corpus, measured: cut into parts that are measured once, whatever happens, and written as tables."""
 
 from collections.abc import Iterable, Sized
-from contextlib import closing
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from whence.corpus.engines import engine as engine_named
-from whence.corpus.plan import Plan, differs, manifest, planned
+from whence.corpus.plan import KIND, RECORD, SHAPE, TOO_LONG, differs, identity, manifest, planned
 from whence.corpus.resume import Course, Progress, journal, limit_of
-from whence.corpus.store import MANIFEST, Store, as_json, at, read_manifest
+from whence.corpus.store import MANIFEST, OtherRun, Store, at, part_numbers, read_manifest, read_record
 from whence.corpus.worker import Worker
 from whence.errors import BadInput
 from whence.models.load import Model, loaded
+from whence.sealed import Damaged, sealed
 from whence.text.sentence import sentences
 
 
@@ -54,7 +56,9 @@ def run(
         threads = threads or _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
         plan = planned(model, measures, options, threads=threads, **asked)
         named = {"name": str(getattr(corpus, "name", type(corpus).__name__)), "limit": limit_of(corpus)}
-        about = _begun(store, model, plan, named)
+        wanted = manifest(model, plan, named)
+        store = replace(store, run=identity(wanted))
+        about = _begun(store, wanted)
         with journal(store, engine):
             length = _length(corpus) if total is None else total
             course = Course(store, plan, corpus, length, progress, about["corpus"])
@@ -72,18 +76,30 @@ def _length(corpus: Iterable[object]) -> int | None:
 
 def _threads_before(store: Store) -> int | None:
     """How many threads an unfinished run was started with; the last digits depend on it."""
-    before = read_manifest(store)
+    before = read_manifest(store, (KIND,), SHAPE)
     return None if before is None else before["plan"]["threads"]
 
 
-def _begun(store: Store, model: Model, plan: Plan, corpus: dict[str, Any]) -> dict[str, Any]:
-    """The manifest, written if the folder is new, compared if a run was begun there."""
-    wanted, found = manifest(model, plan, corpus), read_manifest(store)
+def _begun(store: Store, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The manifest, written if the folder is new or has lost it, compared if a run was begun there."""
+    found = read_manifest(store, (KIND,), SHAPE)
     if found is None:
-        if store.names("parts"):
-            raise BadInput(f"{store.root!r} has parts of a run but no {MANIFEST}; name another folder.")
-        store.write(MANIFEST, as_json(wanted))
+        _check_parts(store, wanted["plan"]["too_long"])
+        store.write(MANIFEST, sealed(wanted))
         return wanted
     if (why := differs(found, wanted)) is not None:
         raise BadInput(f"{store.root!r} holds another run: {why}; name another folder, or ask for the same.")
     return found | {"plan": wanted["plan"]}
+
+
+def _check_parts(store: Store, too_long: str) -> None:
+    """Parts without a manifest are this run's, or it does not go on here; damaged ones are measured again anyway."""
+    for number in part_numbers(store):
+        with suppress(Damaged):
+            try:
+                record = read_record(store, number, RECORD)
+                same = record is None or record["too_long"] in (too_long, TOO_LONG[0])
+            except OtherRun:
+                same = False
+            if not same:
+                raise BadInput(f"{store.root!r} has parts of another run, and no {MANIFEST}; name another folder.")

@@ -1,6 +1,6 @@
 """A run's folder, here or on any Arrow filesystem: files that are whole or not there, one writer, parts with checksums.
 
-manifest.json               what was measured, of what, with what
+manifest.json               what was measured, of what, with what; sealed, as the records are
 journal.jsonl               every attempt: when, by which command, how it ended
 TABLE/00000.parquet         one file per table and part
 parts/00000.json            written last: the part is done, and these are the checksums of its files
@@ -8,12 +8,14 @@ moments.parquet             the moments of all parts merged, when the run is fin
 """
 
 import hashlib
-import json
 import os
+import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +23,30 @@ from filelock import FileLock, Timeout
 from pyarrow.fs import FileSelector, FileSystem, FileType, LocalFileSystem
 
 from whence.errors import BadInput, WhenceError
+from whence.sealed import COUNT, SEAL, Damaged, Shape, check_shape, parsed, sealed, unsealed
+from whence.text.sentence import check_encodable
 
+SCHEMA = 2  # of the folder: its files, and what is in its JSON
 MANIFEST = "manifest.json"
 JOURNAL = "journal.jsonl"
 LOCK = ".lock"
 PARTS = "parts"
 UNFINISHED = ".unfinished"
+CHUNK = 2**20
+READERS = 4  # files that are hashed at a time
+_RECORD = re.compile(r"(\d{5,})\.json")  # anything else in the folder of records is not ours
+
+# kind of folder -> what to call for it
+KINDS = {"run": "whence.run and whence.open_run", "cloze": "whence.corpus.cloze", "perturb": "whence.corpus.perturb"}
+FILES = {str: {"bytes": COUNT, "sha256": str}}
 
 
 class CannotWrite(WhenceError):
     """The disk is full, or something else keeps a file from being written; what was written before is safe."""
+
+
+class OtherRun(Damaged):
+    """A record is whole, and does not belong here."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,8 @@ class Store:
 
     filesystem: FileSystem
     root: str
+    run: str = ""
+    "A digest of all that its numbers depend on but the corpus; every part's record has it."
 
     @property
     def local(self) -> bool:
@@ -53,6 +71,14 @@ class Store:
             return None
         with self.filesystem.open_input_stream(self.path(name)) as file:
             return file.read()
+
+    def sha256(self, name: str) -> str:
+        """Of the file's bytes, which need not fit into memory."""
+        found = hashlib.sha256()
+        with self.filesystem.open_input_stream(self.path(name)) as file:
+            while data := file.read(CHUNK):
+                found.update(data)
+        return found.hexdigest()
 
     def size(self, name: str) -> int | None:
         found = self.filesystem.get_file_info(self.path(name))
@@ -105,9 +131,12 @@ class Store:
             lock.release()
 
 
-def at(out: str | Path) -> Store:
+def at(out: str | PathLike[str]) -> Store:
     """The store at a folder or at a URI such as file:///data/run or s3://bucket/run."""
-    name = str(out)
+    if not isinstance(out, str | PathLike) or not str(out).strip():
+        raise BadInput(f"A folder to write into was expected, and {out!r} was given; name one, such as 'run'.")
+    name = str(fspath(out))
+    check_encodable(name, "The name of the folder")
     if "://" not in name:
         return Store(LocalFileSystem(), str(Path(name).expanduser().absolute()))
     try:
@@ -123,48 +152,87 @@ def write_part(store: Store, number: int, tables: Mapping[str, bytes], about: Ma
     for table, data in tables.items():
         name = f"{table}/{number:05d}.parquet"
         store.write(name, data)
-        files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    record = {"part": number, **about, "files": files}
-    store.write(_record(number), as_json(record))
+        files[name] = checksum(data)
+    record = {"part": number, "run": store.run, **about, "files": files}
+    store.write(record_name(number), sealed(record))
     return record
 
 
-def read_record(store: Store, number: int) -> dict[str, Any] | None:
-    """What was written of a part; None when it is not done, or its record is damaged."""
-    data = store.read(_record(number))
-    try:
-        return None if data is None else json.loads(data)
-    except ValueError:
+def checksum(data: bytes) -> dict[str, Any]:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def read_record(store: Store, number: int, shape: Shape) -> dict[str, Any] | None:
+    """What was written of a part; None when it is not done, Damaged when it is not this part's and this run's."""
+    name = record_name(number)
+    data = store.read(name)
+    if data is None:
         return None
+    record = unsealed(parsed(data, name), {"part": COUNT, "run": str, "files": FILES, **shape}, name)
+    if record["part"] != number:
+        raise Damaged(f"{name} is damaged: it is the record of part {record['part']}")
+    if record["run"] != store.run:
+        raise OtherRun(f"{name} is of another run, with another model, other parameters or other versions")
+    return record
 
 
-def is_sound(store: Store, record: Mapping[str, Any]) -> bool:
-    """Every file of the part is there with the bytes it was written with."""
-    for name, expected in record["files"].items():
-        if store.size(name) != expected["bytes"]:
-            return False
-        if hashlib.sha256(store.read(name) or b"").hexdigest() != expected["sha256"]:
-            return False
-    return True
+def sound_record(store: Store, number: int, shape: Shape) -> dict[str, Any] | None:
+    """The record of a part that is done; None when it has to be done again."""
+    try:
+        record = read_record(store, number, shape)
+    except Damaged:
+        return None
+    return record if record is not None and not damaged(store, record["files"]) else None
+
+
+def damaged(store: Store, files: Mapping[str, Mapping[str, Any]], verify: bool = True) -> list[str]:
+    """Those of the files that are gone or do not have the bytes they were written with, or not as many."""
+
+    def is_sound(name: str) -> bool:
+        same_size = store.size(name) == files[name]["bytes"]
+        return same_size and (not verify or store.sha256(name) == files[name]["sha256"])
+
+    with ThreadPoolExecutor(READERS) as readers:
+        return [name for name, sound in zip(files, readers.map(is_sound, files), strict=True) if not sound]
 
 
 def part_numbers(store: Store) -> list[int]:
-    return [int(name.removesuffix(".json")) for name in store.names(PARTS)]
+    matches = (_RECORD.fullmatch(name) for name in store.names(PARTS))
+    return sorted(int(match[1]) for match in matches if match)
 
 
-def read_manifest(store: Store) -> dict[str, Any] | None:
+def read_manifest(store: Store, kinds: Iterable[str], shape: Shape) -> dict[str, Any] | None:
+    """What the folder holds, if it is of one of these kinds; None when it has no manifest."""
     data = store.read(MANIFEST)
     try:
-        return None if data is None else json.loads(data)
-    except ValueError as error:
-        raise BadInput(f"{store.path(MANIFEST)} is damaged ({error}); name another folder.") from error
+        return None if data is None else _manifest(store, parsed(data, store.path(MANIFEST)), kinds, shape)
+    except Damaged as error:
+        raise Damaged(f"{error}; delete it and start the same run again, which keeps the parts it has.") from error
 
 
-def as_json(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+def _manifest(store: Store, found: Mapping[str, Any], kinds: Iterable[str], shape: Shape) -> dict[str, Any]:
+    if found.get("schema") != SCHEMA and SEAL not in found:  # of a version without seals
+        raise _other_schema(store, found)
+    content = unsealed(found, {"kind": str, "schema": int}, store.path(MANIFEST))
+    if content["schema"] != SCHEMA:
+        raise _other_schema(store, content)
+    if content["kind"] not in kinds:
+        raise BadInput(
+            f"{store.root!r} was made by {KINDS.get(content['kind'], 'something else')}, and a folder of"
+            f" {' or '.join(KINDS[kind] for kind in kinds)} was expected; name another folder."
+        )
+    check_shape(content, shape, store.path(MANIFEST))
+    return content
 
 
-def _record(number: int) -> str:
+def _other_schema(store: Store, found: Mapping[str, Any]) -> BadInput:
+    return BadInput(
+        f"{store.path(MANIFEST)} has the schema {found.get('schema')!r:.40}, and this version of whence reads {SCHEMA};"
+        " open it with the version that wrote it, or measure again into another folder."
+    )
+
+
+def record_name(number: int) -> str:
     return f"{PARTS}/{number:05d}.json"
 
 

@@ -61,6 +61,7 @@ class Worker:
         sentences = prepared.found.sentences
         about = {
             "sha256": prepared.part.sha256,
+            "too_long": self.plan.too_long,
             "sentences": len(sentences),
             "tokens": sum(len(each) for each in sentences),
             "skipped": prepared.skipped,

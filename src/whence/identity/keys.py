@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from itertools import chain
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from whence.models.load import Model
-from whence.text.sentence import sentence
+from whence.text.sentence import Sentence, sentence
 
 FORMAT = 1  # of the files on disk; a new one makes the old ones unknown
 LENGTH = 20
@@ -27,14 +27,32 @@ def weights_digest(model: Model) -> str:
     return found.hexdigest()
 
 
+class Digested:
+    """A corpus whose sentences are checked, counted and digested as they are read."""
+
+    def __init__(self, corpus: Iterable[object]):
+        self.count = 0
+        self._corpus, self._found = corpus, hashlib.blake2b(digest_size=LENGTH)
+
+    def __iter__(self) -> Iterator[Sentence]:
+        for given in self._corpus:
+            checked = sentence(given)
+            self._found.update(_text([checked.text, checked.pair]))
+            self.count += 1
+            yield checked
+
+    @property
+    def digest(self) -> str:
+        """Of what was read so far."""
+        return self._found.hexdigest()
+
+
 def corpus_digest(corpus: Iterable[object]) -> tuple[str, int]:
-    """A digest of the texts, and how many sentences there are; every one is checked on the way."""
-    found, count = hashlib.blake2b(digest_size=LENGTH), 0
-    for given in corpus:
-        checked = sentence(given)
-        found.update(_text([checked.text, checked.pair]))
-        count += 1
-    return found.hexdigest(), count
+    """A digest of the texts, and how many sentences there are."""
+    read = Digested(corpus)
+    for _ in read:
+        pass
+    return read.digest, read.count
 
 
 def key(model: Model, weights: str, corpus: str, parameters: dict[str, Any]) -> str:

@@ -74,7 +74,7 @@ def states_of(
     with _writable(folder), FileLock(folder.with_suffix(".lock")):
         begun = done(folder)
         if not begun.get("finished"):
-            Stream(model, folder, embeddings, truncate, memory_limit).write(corpus, begun, count, progress)
+            Stream(model, folder, embeddings, truncate, memory_limit, corpus_name).write(corpus, begun, count, progress)
     return _opened(folder, model, weights, corpus_name)
 
 

@@ -1,30 +1,42 @@
 """From sentences to files of hidden states, part by part: what is in memory is bounded, what is written is whole."""
 
-import json
+import hashlib
+import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 
 from whence.errors import BadInput, Unsupported
+from whence.identity.keys import Digested
 from whence.models.block import Batch
 from whence.models.capture import walk
 from whence.models.embeddings import layer_zero
 from whence.models.encode import Encoded, encode
 from whence.models.load import Model
 from whence.models.memory import attention_bytes, claim
-from whence.text.sentence import sentence
+from whence.sealed import COUNT, Damaged, parsed, sealed, unsealed
+from whence.text.sentence import Sentence
+
+log = logging.getLogger("whence")
 
 PART = 64  # sentences between two notes of how far we are, or fewer
 PART_BYTES = 2**28  # when their states, all layers, take more than this
 BATCH_BYTES = 2**27  # the same of one forward pass
 BATCH_TOKENS = 2048
+CHUNK = 2**20
+NOTE = "done.json"
+FRESH = {"sentences": 0, "tokens": 0}
+SHAPE = {
+    "sentences": COUNT, "tokens": COUNT, "corpus": str, "finished?": bool,
+    "files": {str: {"bytes": COUNT, "sha256": str}},
+}
 Progress = Callable[[int, int], None]
 
 
@@ -37,25 +49,37 @@ class Stream:
     embeddings: str
     truncate: bool
     memory_limit: int | None
+    corpus: str
+    "The digest it must have."
 
-    def write(self, corpus: Iterable[object], begun: dict[str, int], count: int, progress: Progress | None) -> None:
-        sentences, tokens = begun["sentences"], begun["tokens"]
+    def write(self, corpus: Iterable[object], begun: dict[str, Any], count: int, progress: Progress | None) -> None:
+        """Goes on where the files end, if they are of these sentences; else from the start."""
+        begun = begun if _begins_so(corpus, begun) else FRESH
+        read, sentences, tokens = Digested(corpus), begun["sentences"], begun["tokens"]
         with ExitStack() as opened:
             ends = self._ends(sentences, tokens)
-            files = {name: opened.enter_context(_at(self.folder / name, end)) for name, end in ends.items()}
-            for part in self._parts(corpus, sentences):
+            files = {name: opened.enter_context(closing(Hashed(self.folder / name, end))) for name, end in ends.items()}
+            for part in self._parts(islice(read, sentences, None), sentences):
                 self._write_part(part, files)
                 sentences, tokens = sentences + len(part), tokens + sum(len(one.tokens) for one in part)
-                _note(self.folder, {"sentences": sentences, "tokens": tokens})
+                _note(self.folder, {"sentences": sentences, "tokens": tokens, "corpus": read.digest}, files)
                 if progress:
                     progress(sentences, count)
-        _note(self.folder, {"sentences": sentences, "tokens": tokens, "finished": True})
+            self._check_corpus(read)
+            about = {"sentences": sentences, "tokens": tokens, "corpus": read.digest, "finished": True}
+            _note(self.folder, about, files)
 
-    def _parts(self, corpus: Iterable[object], first: int) -> Iterator[list[Encoded]]:
-        """The sentences from the first that is missing, in runs of bounded size."""
+    def _check_corpus(self, read: Digested) -> None:
+        """It was read once for its name and once for its states."""
+        if read.digest != self.corpus:
+            (self.folder / NOTE).unlink(missing_ok=True)
+            raise BadInput("The corpus was changed while it was read; start again when nothing writes to it.")
+
+    def _parts(self, given: Iterator[Sentence], first: int) -> Iterator[list[Encoded]]:
+        """The sentences in runs of bounded size."""
         part: list[Encoded] = []
-        for place, given in enumerate(islice(iter(corpus), first, None), start=first):
-            part.append(self._encode(given, place))
+        for place, checked in enumerate(given, start=first):
+            part.append(self._encode(checked, place))
             if len(part) == PART or self._row * sum(len(one.tokens) for one in part) >= PART_BYTES:
                 yield part
                 part = []
@@ -67,8 +91,7 @@ class Stream:
         """Bytes of a token in all layers."""
         return 4 * self.model.anatomy.width * (self.model.anatomy.layers + 1)
 
-    def _encode(self, given: object, place: int) -> Encoded:
-        checked = sentence(given)
+    def _encode(self, checked: Sentence, place: int) -> Encoded:
         encoded = encode(self.model.anatomy, self.model.tokenizer, checked, self.truncate)
         if len(encoded.tokens) < 2:
             raise BadInput(
@@ -77,7 +100,7 @@ class Stream:
             )
         return encoded
 
-    def _write_part(self, encoded: list[Encoded], files: dict[str, BinaryIO]) -> None:
+    def _write_part(self, encoded: list[Encoded], files: dict[str, "Hashed"]) -> None:
         found = self._states(encoded)
         for layer in range(self.model.anatomy.layers + 1):
             for rows in found:
@@ -88,7 +111,6 @@ class Stream:
             files["lengths.int32"].write(np.int32(len(one.tokens)).tobytes())
         for file in files.values():
             file.flush()
-            os.fsync(file.fileno())
 
     def _states(self, encoded: list[Encoded]) -> list[np.ndarray]:
         """layer x token x width for every sentence, in order; sentences of like length share a pass."""
@@ -145,24 +167,80 @@ def _check_finite(layers: torch.Tensor) -> None:
         raise Unsupported(f"The states of layer {layer} are not all finite numbers; load the model in float32.")
 
 
-def _at(path: Path, end: int) -> BinaryIO:
-    """The file opened to go on after its first `end` bytes; what an interruption left behind them is cut off."""
-    file = path.open("r+b" if path.exists() else "w+b")
-    file.truncate(end)
-    file.seek(end)
-    return file
+def _begins_so(corpus: Iterable[object], begun: Mapping[str, Any]) -> bool:
+    """Whether the sentences whose states are there are the first of the corpus."""
+    if not begun["sentences"]:
+        return True
+    read = Digested(corpus)
+    for _ in islice(read, begun["sentences"]):
+        pass
+    return bool(read.digest == begun["corpus"])
 
 
-def done(folder: Path) -> dict[str, int]:
-    path = folder / "done.json"
-    return json.loads(path.read_text()) if path.exists() else {"sentences": 0, "tokens": 0}
+class Hashed:
+    """A file that is written on after its first `end` bytes, with a digest of all before; what is behind is cut off."""
+
+    def __init__(self, path: Path, end: int):
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._file.truncate(end)
+        self._found, self.bytes = _sha256(self._file, end), end
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._found.update(data)
+        self.bytes += len(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def checksum(self) -> dict[str, Any]:
+        return {"bytes": self.bytes, "sha256": self._found.hexdigest()}
 
 
-def _note(folder: Path, done: dict[str, int]) -> None:
+def _sha256(file: BinaryIO, end: int) -> Any:
+    """Of the first `end` bytes, or of fewer if there are no more; the file stands behind them."""
+    found = hashlib.sha256()
+    while end > 0 and (data := file.read(min(CHUNK, end))):
+        found.update(data)
+        end -= len(data)
+    return found
+
+
+def done(folder: Path) -> dict[str, Any]:
+    """How far the files go; damaged ones count for nothing, since states can be made again."""
+    path = folder / NOTE
+    if not path.exists():
+        return FRESH
+    try:
+        note = unsealed(parsed(path.read_bytes(), str(path)), SHAPE, str(path))
+        wrong = next((name for name, file in note["files"].items() if not _is_sound(folder / name, file, note)), None)
+    except Damaged as error:
+        wrong = str(error)
+    if wrong is None:
+        return note
+    log.warning("%s: damaged (%s); the states are computed again", folder, wrong)
+    return FRESH
+
+
+def _is_sound(path: Path, expected: Mapping[str, Any], note: Mapping[str, Any]) -> bool:
+    """Its bytes are those that were written; what an interruption left behind them is no matter."""
+    size = path.stat().st_size if path.exists() else -1
+    if size < expected["bytes"] or (note.get("finished") and size > expected["bytes"]):
+        return False
+    with path.open("rb") as file:
+        return _sha256(file, expected["bytes"]).hexdigest() == expected["sha256"]
+
+
+def _note(folder: Path, about: Mapping[str, Any], files: Mapping[str, Hashed]) -> None:
     """Replaced in one step: a reader sees the old note or the new one."""
-    fresh = folder / "done.json.new"
-    fresh.write_text(json.dumps(done))
-    os.replace(fresh, folder / "done.json")
+    fresh = folder / f"{NOTE}.new"
+    fresh.write_bytes(sealed({**about, "files": {name: file.checksum for name, file in files.items()}}))
+    os.replace(fresh, folder / NOTE)
 
 
 def layer_name(layer: int) -> str:

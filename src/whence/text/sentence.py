@@ -104,9 +104,20 @@ def check(text: object) -> None:
         raise BadInput("The text is empty; give at least one word.")
     if "\0" in text:
         raise BadInput(f"The text has a NUL at character {text.index(chr(0))}, which no text has; take it out.")
-    lone = next((place for place, letter in enumerate(text) if "\ud800" <= letter <= "\udfff"), None)
-    if lone is not None:
-        raise BadInput(f"The text is not UTF-8: character {lone} stands for a byte that could not be read.")
+    check_encodable(text, "The text")
+
+
+def check_encodable(text: object, what: str) -> None:
+    """Nothing, or an error when a name, a label or a text cannot be written as UTF-8."""
+    if not isinstance(text, str):
+        raise BadInput(f"{what} is a str, and {type(text).__name__} was given.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"{what} {text!a:.60} is not UTF-8: character {error.start} is half of a surrogate pair, or stands for a"
+            " byte that could not be read; correct it or leave it out."
+        ) from error
 
 
 def _check_annotation(given: Sentence) -> None:
