@@ -17,7 +17,7 @@ DATA    ?= ../shared/data
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test js bench studies pictures docs lint types imports pytest whole wheel clean
+.PHONY: help demo test js bench studies families pictures docs lint types imports pytest whole wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ studies: $(VENV)/.ready-dev ## every published study in full on the built-in mod
 	  --frequency $(DATA)/frequency/bert_uncased_rank_count_id.txt --out studies/mixing
 	$(BIN)/whence study correlates --data $(DATA)/ud_gum/en_gum-ud-dev.conllu --out studies/correlates
 	$(BIN)/whence study lm-head --data lama:$(DATA)/lama/conceptnet_146.jsonl --data lama:$(DATA)/lama/squad.jsonl --out studies/lm-head
+
+families: $(VENV)/.ready-dev ## try every model type of transformers and write the table of docs/models.md (10 minutes; resumes)
+	OMP_NUM_THREADS=1 WORKERS=$(WORKERS) nice $(RUN) tests.sweep
 
 pictures: $(VENV)/.ready-dev ## draw the pictures of the documentation again
 	$(BIN)/python docs/pictures.py

@@ -6,7 +6,6 @@ The seam is transformers' own `AttentionInterface`: one registered function call
 mask vanishes silently. Hooks on blocks and projections add the residual stream. All is put back afterwards.
 """
 
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -21,9 +20,10 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import eager_mask
 
-from whence.errors import BadInput, Unsupported
+from whence.errors import Unsupported
 from whence.models import xlnet
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
+from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
 from whence.models.hooks import here
 from whence.models.products import overheard
@@ -61,8 +61,16 @@ def walk(
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening() as hooks:
         hooks.callback(stack.register_forward_hook(here(lambda _, __, output: outputs.append(output[0]))).remove)
         result = run(anatomy.model if logits else stack, batch, **arguments_of(anatomy))
-    assert recorder.embedding is not None
+    if recorder.embedding is None:
+        raise Unsupported(_unread(anatomy, "computes its blocks without calling them as modules"))
+    if outputs[-1].shape[:2] != batch.ids.shape:
+        raise Unsupported(_unread(anatomy, "does not give one state for every token"))
     return Trace(batch, recorder.embedding, tuple(recorder.kept), outputs[-1], result if logits else None)
+
+
+def _unread(anatomy: Anatomy, why: str) -> str:
+    where = "the page Models of the documentation lists the families that work"
+    return f"{type(anatomy.model).__name__} {why}, so it cannot be read; {where}."
 
 
 def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
@@ -71,32 +79,11 @@ def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
 
 
 def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
-    """The model's first output. Left padding gets position ids of its own: learned positions would shift silently."""
-    _check_ids(model, batch.ids)
-    device = next(model.parameters()).device
-    mask = batch.mask.to(device)
-    arguments = {"input_ids": batch.ids.to(device), "attention_mask": mask.long(), "use_cache": False, **more}
-    if batch.segments is not None:
-        arguments["token_type_ids"] = batch.segments.to(device)
-    if not own_positions and not bool(mask[:, 0].all()):
-        arguments["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
-    known = inspect.signature(model.forward).parameters
+    """The model's first output."""
+    given = arguments(model, batch, own_positions) | more
+    names = accepted(model)
     with threads_for(batch.ids.numel()):
-        return model(**{name: value for name, value in arguments.items() if name in known})[0]
-
-
-def _check_ids(model: PreTrainedModel, ids: Tensor) -> None:
-    """A tokenizer that was given new tokens, or is another model's, has ids that the embedding has no row for."""
-    try:
-        table = model.get_input_embeddings()
-    except NotImplementedError:  # CANINE embeds characters by several hashes
-        return
-    largest = int(ids.max())
-    if isinstance(table, nn.Embedding) and largest >= table.num_embeddings:
-        raise BadInput(
-            f"The tokenizer gave token {largest:,} and the model has {table.num_embeddings:,}, counted from 0; load the"
-            " tokenizer that belongs to it, or resize its embedding (resize_token_embeddings)."
-        )
+        return model(**{name: value for name, value in given.items() if name in names})[0]
 
 
 @contextmanager

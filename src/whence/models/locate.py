@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from whence.errors import Unsupported
+from whence.errors import Unsupported, WhenceError
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
+from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.families import row_of
@@ -20,12 +21,14 @@ from whence.models.hooks import here
 
 PROBE_LENGTH = 11
 CLOSE = 1e-6  # of the largest entry, for what should be the same
+REASON = 200  # characters of somebody else's error message
 WHERE = "the page Models of the documentation lists the families that work"
 
 
 def locate(model: PreTrainedModel) -> Anatomy:
     """The model's anatomy, or Unsupported with what to do instead."""
     _refuse_early(model)
+    _check_runs(model)
     if model.config.model_type == "xlnet":
         attention = [layer.rel_attn for layer in model.base_model.layer]
         witness = _Witness(attention, heads=model.config.n_head, causal=False)
@@ -55,6 +58,7 @@ class _Witness:
     projection: dict[nn.Module, nn.Module] = field(default_factory=dict)
     heads: int = 0
     causal: bool = True
+    of_tokens: bool = True
     _waiting: Tensor | None = None
 
     def attended(
@@ -62,6 +66,7 @@ class _Witness:
     ) -> None:
         if weights is None:
             raise Unsupported(f"{type(module).__name__} hands out no attention weights, so there is nothing to read.")
+        self.of_tokens &= weights.shape[-2:] == (PROBE_LENGTH, PROBE_LENGTH)
         self.attention.append(module)
         self.heads = weights.shape[1]
         self.causal &= not bool(weights.triu(diagonal=1).any())
@@ -81,8 +86,14 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
     with ExitStack() as hooks, borrowed(model, seam), hearing(witness.attended), torch.no_grad():
         for module in consumers:
             hooks.callback(module.register_forward_pre_hook(here(witness.consumed)).remove)
-        run(model.base_model, probe(model))
-    return witness
+        try:
+            run(model.base_model, probe(model))
+        except (RuntimeError, TypeError, ValueError) as error:  # it went through before, left alone
+            raise Unsupported(
+                f"{type(model).__name__} runs as it is, but not with eager attention ({_reason(error)}), so its"
+                " attention cannot be read."
+            ) from error
+    return witness if witness.of_tokens else _Witness()  # DeepSeek V4 attends to summaries of tokens too
 
 
 def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy | None:
@@ -138,7 +149,10 @@ def _is_causal(stack: PreTrainedModel) -> bool:
     other = Batch(given.ids.clone(), given.mask)
     given.ids[0, -1] = given.ids[0, 0]
     with borrowed(stack, seam=None), torch.no_grad():
-        states, changed = (run(stack, batch)[0, :-1] for batch in (given, other))
+        states, changed = (run(stack, batch) for batch in (given, other))
+    if states.shape[:2] != given.ids.shape or changed.shape != states.shape:
+        raise Unsupported(f"{type(stack).__name__} does not give one state for every token, so it cannot be read.")
+    states, changed = states[0, :-1], changed[0, :-1]
     return bool((states - changed).abs().max() <= CLOSE * states.abs().max())
 
 
@@ -172,7 +186,29 @@ def _refuse_early(model: PreTrainedModel) -> None:
             " (of T5 and mT5, the encoder alone: T5EncoderModel, MT5EncoderModel)."
         )
     if not hasattr(model.config.get_text_config(), "vocab_size"):
-        raise Unsupported(f"{type(model).__name__} has no vocabulary, so it reads no text.")
+        raise Unsupported(f"{type(model).__name__} has no vocabulary of tokens (vocab_size), so it reads no text.")
+    if "input_ids" not in accepted(model):
+        raise Unsupported(f"{type(model).__name__} takes no token ids (input_ids), so it reads no text.")
+
+
+def _check_runs(model: PreTrainedModel) -> None:
+    """Left alone with a few tokens the model gives a tensor; many also need a picture, sound, boxes or queries."""
+    try:
+        with borrowed(model, seam=None), torch.no_grad():
+            output = run(model, probe(model))
+        if not isinstance(output, Tensor):
+            raise TypeError(f"its first output is {type(output).__name__}")
+    except WhenceError:
+        raise
+    except Exception as error:
+        raise Unsupported(
+            f"{type(model).__name__} cannot be run on tokens alone ({_reason(error)}); give the model inside it that"
+            " reads text, if it has one."
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:REASON]}"
 
 
 def _unseen(model: PreTrainedModel) -> str:

@@ -1,0 +1,72 @@
+"""What a model's pass is given: token ids and mask, segments where the model has some, positions where padding shifts
+them.
+"""
+
+import inspect
+import math
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from whence.errors import BadInput
+from whence.models.block import Batch
+
+OWN_TABLE = "token_type_embeddings"  # as every family calls it that has one
+SAME_OR_OTHER = "seg_embed"  # of XLNet and Funnel, which only ask whether two tokens are of one segment
+
+
+def arguments(model: PreTrainedModel, batch: Batch, own_positions: bool = False) -> dict[str, Any]:
+    """Left padding gets position ids of its own: learned positions would shift silently."""
+    _check_ids(model, batch.ids)
+    device = next(model.parameters()).device
+    mask = batch.mask.to(device)
+    given = {"input_ids": batch.ids.to(device), "attention_mask": mask.long(), "use_cache": False}
+    if batch.segments is not None and (segments := _segments(model)) > 1:
+        _check_segments(batch.segments, segments)
+        given["token_type_ids"] = batch.segments.to(device)
+    if not own_positions and not bool(mask[:, 0].all()):
+        given["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
+    return given
+
+
+def accepted(model: nn.Module) -> set[str]:
+    """The arguments that the model's pass names; those of the model inside one that hands on all it is given (BART)."""
+    names = set(inspect.signature(model.forward).parameters)
+    inner = [child for child in model.children() if isinstance(child, PreTrainedModel)]
+    return accepted(inner[0]) if names == {"args", "kwargs"} and len(inner) == 1 else names
+
+
+def _segments(model: nn.Module) -> int | float:
+    """How many segments the model tells apart. Without a table of its own it is told of none: GPT-2, CTRL and XLM
+    would add the embeddings of the words with these numbers, Gemma 3 would take a second text for a picture.
+    """
+    for name, parameter in model.named_parameters():
+        *_, holder, last = ["", *name.split(".")]
+        if last == SAME_OR_OTHER:
+            return math.inf
+        if holder == OWN_TABLE:
+            return len(parameter)
+    return 0
+
+
+def _check_segments(segments: Tensor, known: int | float) -> None:
+    if int(segments.max()) >= known:
+        raise BadInput(
+            f"The tokenizer gave segment {int(segments.max())} and the model has {known}, counted from 0; load the"
+            " tokenizer that belongs to it."
+        )
+
+
+def _check_ids(model: PreTrainedModel, ids: Tensor) -> None:
+    """A tokenizer that was given new tokens, or is another model's, has ids that the embedding has no row for."""
+    try:
+        table = model.get_input_embeddings()
+    except NotImplementedError:  # CANINE embeds characters by several hashes
+        return
+    largest = int(ids.max())
+    if isinstance(table, nn.Embedding) and largest >= table.num_embeddings:
+        raise BadInput(
+            f"The tokenizer gave token {largest:,} and the model has {table.num_embeddings:,}, counted from 0; load the"
+            " tokenizer that belongs to it, or resize its embedding (resize_token_embeddings)."
+        )
