@@ -61,7 +61,7 @@ def measure(
     with torch.autocast(model.model.device.type, enabled=False):
         arrays = _arrays(model, wanted, encoded, settled, kept, progress)
     dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
-    return dataset.assign_attrs(provenance(model, names, settled) | _texts(given))
+    return dataset.assign_attrs(provenance(model, names, settled) | _texts(given) | _unproved(dataset, model.anatomy))
 
 
 def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,6 +210,17 @@ def provenance(model: Model, names: Iterable[str], options: Mapping[str, Any]) -
 
 def _texts(given: Sentence) -> dict[str, str]:
     return {"text": given.text, "pair": given.pair or ""}
+
+
+def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:
+    """How many rows of the smallest distribution are NaN for want of a proof, also said in the log."""
+    if "minimum_simplex" not in dataset:
+        return {}
+    attending = dataset.minimum_simplex.sel(layer=dataset.layer.isin(anatomy.attending))
+    count = int(attending.isnull().any("source").sum())
+    if count:
+        log.warning("%s rows of minimum_simplex were not proved to be the smallest and are NaN", f"{count:,}")
+    return {"minimum_simplex_unproved": count}
 
 
 def _claim(model: Model, wanted: Mapping[str, Variable], tokens: int, limit: int | None) -> None:

@@ -1,53 +1,50 @@
 """The probability distribution of smallest norm with the same head output: a quadratic programme for every row.
 
-minimise |x|^2 / 2 over x with x U = a U and x >= 0, where the columns of U span those of [T, 1]. Solved for many rows
-at once by the primal-dual interior point method of Mehrotra (1992), which also hands out its own proof of optimality:
-x - U y - z = 0, x U = a U, x, z >= 0 and x_j z_j = 0.
+minimise |x|^2 / 2 over x with x U = a U and x >= 0, where the columns of U span those of [T, 1]. For any prices y,
+x = max(0, U y) is the smallest of all x >= 0 with *its* output, so what has to be found is the y for which that is the
+output of a: as many equations as U has columns. Their corner at zero is rounded off, x_j z_j = mu with x - z = U y, and
+Newton's method follows the solution as mu goes to zero (Chen & Mangasarian 1996), many rows at once.
 """
 
 from dataclasses import dataclass
 
 import torch
-from einops import einsum, rearrange, repeat
+from einops import rearrange, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.errors import VerificationFailed
-from whence.measures.attention.spaces import basis, inverse_factor, limits, readable
+from whence.measures.attention.spaces import basis, limits, readable
 from whence.measures.attention.supports import need_rows_of_one, support
 from whence.models.block import Block
 from whence.models.precision import single
 
-STEPS = 80
-# an optimality condition is met up to this, and a row that misses by more than that is an error
-SOLVED, CERTIFIED = 1e-10, 1e-6
-# rows solved together: their matrices stay near the cache
-CHUNK = 128
+STEPS = 100
+# by how much |x|^2 / 2 may be above the smallest: where Newton's method ends, and what a row is given out with at most
+SOLVED, CERTIFIED = 1e-12, 1e-10
+# mu shrinks to a tenth where the rounded equations are met up to so much of sqrt(mu), and far more where nearly exact
+NEAR, EXACT, SHRINK, LEAP = 0.2, 0.03, 0.1, 1e-3
+LEAST = 1e-32
+# of the diagonal, added to it: little slows no row down, more steadies one whose equations are not independent
+LIFTS = (1e-13, 1e-11, 1e-15)
+# a step ends where the slope along it has fallen to half, looked for at so many places
+TURNED, PLACES = 0.5, 20
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with one basis: what x U has to be, and which entries a row may use (1) or not (0)."""
+    """Rows with one basis: a, what x U has to be, and which entries a row may use (1) or not (0)."""
 
     columns: Float[Tensor, "s e"]
+    pairs: Float[Tensor, "s e*e"]
+    given: Float[Tensor, "r s"]
     wanted: Float[Tensor, "r e"]
     allowed: Float[Tensor, "r s"]
 
+    def missing(self, weights: Float[Tensor, "r s"]) -> Float[Tensor, "r e"]:
+        return self.wanted - (weights * self.allowed) @ self.columns
 
-@dataclass(frozen=True)
-class Point:
-    """Where the method is: the distribution, the multipliers of the equations, and those of the signs."""
-
-    weights: Float[Tensor, "r s"]
-    prices: Float[Tensor, "r e"]
-    slack: Float[Tensor, "r s"]
-
-    @property
-    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.weights, self.prices, self.slack
-
-    def moved(self, step: "Point", length: Float[Tensor, "r 1"]) -> "Point":
-        return Point(*(here + length * change for here, change in zip(self.parts, step.parts, strict=True)))
+    def __getitem__(self, kept: Bool[Tensor, " r"]) -> "Rows":
+        return Rows(self.columns, self.pairs, self.given[kept], self.wanted[kept], self.allowed[kept])
 
 
 def minimum_norm_simplex(
@@ -55,7 +52,8 @@ def minimum_norm_simplex(
 ) -> Float[Tensor, "b h t s"]:
     """The probability distribution of smallest norm with the same head output, over what each row sees.
 
-    argmin |a'|^2 with a' T = a T, sum a' = 1, a' >= 0 (left open by Brunner et al. 2020, section 3.4).
+    argmin |a'|^2 with a' T = a T, sum a' = 1, a' >= 0 (left open by Brunner et al. 2020, section 3.4). NaN in rows
+    whose solution does not prove itself.
     """
     need_rows_of_one(block, mask)
     weights, values, seen = single(block.attention), readable(block), support(block, mask)
@@ -85,98 +83,113 @@ def basis_with_ones(
 def smallest(
     weights: Float[Tensor, "r s"], columns: Float[Tensor, "s e"], seen: Bool[Tensor, "r s"]
 ) -> Float[Tensor, "r s"]:
-    """The smallest distribution for each row, or VerificationFailed where its proof fails."""
-    parts = zip(weights.split(CHUNK), seen.split(CHUNK), strict=True)
-    solved, missed = zip(*(solve(part, columns, sees) for part, sees in parts), strict=True)
-    worst = float(torch.cat(missed).max())
-    if worst > CERTIFIED:
-        raise VerificationFailed(
-            f"The smallest distribution was not found: its optimality conditions miss by {worst:.2g}, allowed is"
-            f" {CERTIFIED:.0e}; nothing was measured, try a larger tolerance."
-        )
-    return torch.cat(solved)
+    """The smallest distribution for each row, NaN where its proof fails."""
+    solved, gap = solve(weights, columns, seen)
+    return solved.masked_fill((gap > CERTIFIED)[:, None], torch.nan)
 
 
 def solve(
     weights: Float[Tensor, "r s"], columns: Float[Tensor, "s e"], seen: Bool[Tensor, "r s"]
 ) -> tuple[Float[Tensor, "r s"], Float[Tensor, " r"]]:
-    """The rows of smallest norm and by how much each misses its optimality conditions."""
-    allowed = seen.to(weights.dtype)
-    rows = Rows(columns, (weights * allowed) @ columns, allowed)
-    point = _start(weights, rows)
-    for _ in range(STEPS):
-        missing = _missing(point, rows)
-        if bool((missing < SOLVED).all()):
+    """The rows of smallest norm, and how far each is from its proof."""
+    columns, allowed = columns[:, columns.any(dim=0)], seen.to(weights.dtype)
+    pairs = (columns[:, :, None] * columns[:, None, :]).flatten(1)
+    rows = Rows(columns, pairs, weights * allowed, (weights * allowed) @ columns, allowed)
+    solved, gap = _followed(rows, LIFTS[0])
+    for lift in LIFTS[1:]:
+        again = gap > CERTIFIED
+        if bool(again.any()):
+            solved[again], gap[again] = _followed(rows[again], lift)
+    return solved, gap
+
+
+def _followed(rows: Rows, lift: float) -> tuple[Float[Tensor, "r s"], Float[Tensor, " r"]]:
+    """The same by one lift of the diagonal; rows that are solved leave the others."""
+    prices, rounding = rows.wanted, rows.allowed.sum(dim=-1, keepdim=True).clamp(min=1) ** -2
+    solved, gap = torch.zeros_like(rows.allowed), torch.full_like(rows.allowed[:, 0], torch.inf)
+    here = torch.arange(len(gap), device=gap.device)
+    for step in range(STEPS + 1):
+        found, left = _proved(prices @ rows.columns.T, prices, rows)
+        better = left < gap[here]
+        solved[here[better]], gap[here[better]] = found[better], left[better]
+        unsolved = left > SOLVED
+        if step == STEPS or not bool(unsolved.any()):
             break
-        point = point.moved(*_step(point, rows, missing))
-    return point.weights * allowed, _missing(point, rows)
+        here, rows = here[unsolved], rows[unsolved]
+        prices, rounding = _step(prices[unsolved], rounding[unsolved], rows, lift)
+    return solved, gap
 
 
-def _start(weights: Float[Tensor, "r s"], rows: Rows) -> Point:
-    """Inside the positive numbers, near the given weights; what a row may not use rests at one."""
-    share = 1 / rows.allowed.sum(dim=-1, keepdim=True).clamp(min=1)
-    inside = torch.where(rows.allowed > 0, torch.maximum(weights, 0.1 * share), 1)
-    return Point(inside, torch.zeros_like(rows.wanted), torch.where(rows.allowed > 0, share, 1))
+def _proved(
+    scores: Float[Tensor, "r s"], prices: Float[Tensor, "r e"], rows: Rows
+) -> tuple[Float[Tensor, "r s"], Float[Tensor, " r"]]:
+    """The better of two answers and its gap: x = max(0, U y), whose output may differ, or a, which may be longer.
 
-
-def _residuals(point: Point, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
-    """x - U y - z, x U - a U and x z."""
-    gradient = (point.weights - point.prices @ rows.columns.T - point.slack) * rows.allowed
-    output = (point.weights * rows.allowed) @ rows.columns - rows.wanted
-    return gradient, output, point.weights * point.slack * rows.allowed
-
-
-def _missing(point: Point, rows: Rows) -> Float[Tensor, " r"]:
-    return torch.cat([residual.abs() for residual in _residuals(point, rows)], dim=1).amax(dim=1)
-
-
-def _step(point: Point, rows: Rows, missing: Float[Tensor, " r"]) -> tuple[Point, Float[Tensor, "r 1"]]:
-    """Mehrotra's step, and how far to go; rows already solved stay.
-
-    His corrector can go round in circles (Cartis 2009): a row it does not bring nearer takes a plain centring step.
+    |a|^2 / 2 is at most |a - x|^2 / 2 + a max(0, -U y) above the smallest, whatever y is. Where nearly all weight is on
+    one token no y of a usable size makes the outputs equal, and a itself is the answer.
     """
-    solve_for = _newton(point, rows)
-    together = _residuals(point, rows)[2]
-    before = _mean(together, rows)
-    predicted = solve_for(together)
-    after = _mean(_residuals(point.moved(predicted, _room(point, predicted)), rows)[2], rows)
-    corrector, centre = predicted.weights * predicted.slack, (after / before).nan_to_num(0) ** 3 * before
-    bold = solve_for((together + corrector - centre) * rows.allowed)
-    plain = solve_for((together - 0.3 * before) * rows.allowed)
-    nearer = _mean(_residuals(point.moved(bold, 0.995 * _room(point, bold)), rows)[2], rows) < 0.9 * before
-    step = Point(*(torch.where(nearer, *pair) for pair in zip(bold.parts, plain.parts, strict=True)))
-    return step, torch.where(missing[:, None] < SOLVED, 0, 0.995 * _room(point, step))
+    found = scores.clamp(min=0) * rows.allowed
+    own = (rows.given - found).square().sum(dim=-1) / 2 + (rows.given * (-scores).clamp(min=0)).sum(dim=-1)
+    left = rows.missing(found).norm(dim=-1) * prices.norm(dim=-1).clamp(min=1)
+    return torch.where((own < left)[:, None], rows.given, found), torch.minimum(own, left).nan_to_num(torch.inf)
 
 
-def _mean(products: Float[Tensor, "r s"], rows: Rows) -> Float[Tensor, "r 1"]:
-    return products.sum(dim=-1, keepdim=True) / rows.allowed.sum(dim=-1, keepdim=True).clamp(min=1)
+def _step(
+    prices: Float[Tensor, "r e"], rounding: Float[Tensor, "r 1"], rows: Rows, lift: float
+) -> tuple[Float[Tensor, "r e"], Float[Tensor, "r 1"]]:
+    """Newton's step for the rounded equations, and how round they are next."""
+    scores = prices @ rows.columns.T
+    missing = rows.missing(_rounded(scores, rounding)[0]).norm(dim=-1, keepdim=True) / rounding.sqrt()
+    factor = torch.where(missing < EXACT, LEAP, torch.where(missing < NEAR, SHRINK, 1.0))
+    rounding = (factor * rounding).clamp(min=LEAST)
+    weights, slopes = _rounded(scores, rounding)
+    missing = rows.missing(weights)
+    matrix = ((slopes * rows.allowed) @ rows.pairs).unflatten(1, (missing.shape[1], -1))
+    diagonal = matrix.diagonal(dim1=1, dim2=2)
+    diagonal += lift * diagonal.mean(dim=-1, keepdim=True) + 1e-18
+    change = torch.cholesky_solve(missing[..., None], torch.linalg.cholesky_ex(matrix).L)[..., 0]
+    length = _length(scores, change, missing, rounding, rows)
+    return prices + length * change, rounding
 
 
-def _newton(point: Point, rows: Rows):
-    """Solves the linearised conditions for any right side of x z: one e x e matrix U^T D U per row, D = x / (x + z)."""
-    gradient, output, _ = _residuals(point, rows)
-    scale = point.weights / (point.weights + point.slack) * rows.allowed
-    pairs = einsum(rows.columns, rows.columns, "s e, s f -> s e f")
-    matrix = einsum(scale, pairs, "r s, s e f -> r e f")
-    lift = 1e-14 * matrix.diagonal(dim1=1, dim2=2).mean(dim=-1) + 1e-16
-    matrix = matrix + lift[:, None, None] * torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
-    factor, _ = inverse_factor(matrix)
-
-    def solve_for(together: Float[Tensor, "r s"]) -> Point:
-        pull = gradient + together / point.weights
-        right = (scale * pull) @ rows.columns - output
-        prices = torch.zeros_like(right)
-        for _ in range(2):  # once more for what the lift and rounding left
-            left = right - (scale * (prices @ rows.columns.T)) @ rows.columns
-            prices = prices + einsum(left, factor, factor, "r e, r f e, r f g -> r g")
-        weights = scale * (prices @ rows.columns.T - pull)
-        return Point(weights, prices, -(together + point.slack * weights) / point.weights * rows.allowed)
-
-    return solve_for
+def _rounded(
+    scores: Float[Tensor, "r s"], rounding: Float[Tensor, "r 1"]
+) -> tuple[Float[Tensor, "r s"], Float[Tensor, "r s"]]:
+    """max(0, u) with its corner rounded off, x with x (x - u) = mu, and its derivative x / (2 x - u)."""
+    root = (scores.square() + 4 * rounding).sqrt()
+    larger = (scores.abs() + root) / 2  # of x and z; the other from their product, which loses no digits
+    weights = torch.where(scores > 0, larger, rounding / larger)
+    return weights, weights / root
 
 
-def _room(point: Point, step: Point) -> Float[Tensor, "r 1"]:
-    """How far the step can go, at most once, before an entry turns negative."""
-    pairs = ((point.weights, step.weights), (point.slack, step.slack))
-    rooms = [torch.where(change < 0, -here / change, torch.inf).amin(dim=-1, keepdim=True) for here, change in pairs]
-    return torch.minimum(*rooms).clamp(max=1)
+def _length(
+    scores: Float[Tensor, "r s"],
+    change: Float[Tensor, "r e"],
+    missing: Float[Tensor, "r e"],
+    rounding: Float[Tensor, "r 1"],
+    rows: Rows,
+) -> Float[Tensor, "r 1"]:
+    """How far to go: 1, or where the slope along the step has turned; by Newton's method between bounds."""
+    moves = (change @ rows.columns.T) * rows.allowed
+    first, goal = (missing * change).sum(dim=-1), (rows.wanted * change).sum(dim=-1)
+    length, low, high = torch.ones_like(first), torch.zeros_like(first), torch.full_like(first, torch.inf)
+    here = torch.arange(len(first), device=first.device)
+    for _ in range(PLACES):
+        weights, slopes = _rounded(scores[here] + length[here, None] * moves[here], rounding[here])
+        slope = goal[here] - (moves[here] * weights).sum(dim=-1)
+        far = slope.abs() > TURNED * first[here]
+        if not bool(far.any()):
+            break
+        here, slope, bend = here[far], slope[far], (moves[here[far]].square() * slopes[far]).sum(dim=-1)
+        low[here] = torch.where(slope > 0, length[here], low[here])
+        high[here] = torch.where(slope > 0, high[here], length[here])
+        length[here] = _between(length[here] + slope / bend, length[here], low[here], high[here])
+    return length[:, None]
+
+
+def _between(
+    guess: Float[Tensor, " r"], last: Float[Tensor, " r"], low: Float[Tensor, " r"], high: Float[Tensor, " r"]
+) -> Float[Tensor, " r"]:
+    """The guess if it lies between the bounds; else their middle, or twice the last where there is no upper one."""
+    middle = torch.where(high.isinf(), 2 * last, (low + high) / 2)
+    return torch.where((guess > low) & (guess < high), guess, middle)
