@@ -6,9 +6,9 @@ import shutil
 
 import pandas
 import pytest
-from tests import tiny
 
 import whence
+from tests import tiny
 from whence.corpus.worker import Worker
 from whence.errors import BadInput, WhenceError
 from whence.sealed import SEAL, sealed

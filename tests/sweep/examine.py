@@ -91,7 +91,7 @@ def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]
         with suppress(WhenceError):  # a measure may be refused by itself: DeepSeek's values are no affine map
             whence.measure(model, TEXT, name)
     if "head" in model.gives:
-        whence.head(model, TEXT, position=1)
+        whence.lm_head(model, TEXT, position=1)
     batch = encode(model.anatomy, model.tokenizer, sentence(TEXT)).batch
     seen = trace(model.anatomy, batch, logits=True)
     found = []

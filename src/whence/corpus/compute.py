@@ -47,12 +47,13 @@ def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str
     batch = joined([coded.encoded.batch for coded in sentences], padding(model))
     indicator = _indicator(sentences, classes, batch.ids.shape[1])
     found = Measured()
-    tensors = _over_blocks(model, plan, batch, indicator, found)
-    tensors |= _over_model(model, plan, sentences, batch.ids.shape[1])
     places = torch.tensor(plan.layers) - 1
+    tensors = _over_blocks(model, plan, batch, indicator, found)
+    tensors = {name: values[places] for name, values in tensors.items()}
+    tensors |= _over_model(model, plan, sentences, batch.ids.shape[1])
     for name in plan.variables:
         if name in tensors:
-            _KEEP[variables()[name].dims](found, name, tensors[name][places].movedim(0, 1), indicator)
+            _KEEP[variables()[name].dims](found, name, tensors[name].movedim(0, 1), indicator)
     return found
 
 

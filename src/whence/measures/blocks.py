@@ -75,7 +75,7 @@ def value_zeroing(block: Block, settings: Settings) -> Found:
 
 
 def expansion(settings: Settings) -> Found:
-    return {"expansion": expansion_rate(settings.anatomy)}
+    return {"expansion": expansion_rate(settings.anatomy)[settings.places]}
 
 
 def rollouts(maps: Mapping[str, Tensor], settings: Settings) -> Found:

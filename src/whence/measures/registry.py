@@ -9,6 +9,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from whence.errors import BadInput, Unsupported
+from whence.measures.takes import Takes, one_pass
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 
@@ -63,6 +64,7 @@ class Measure:
     variables: Mapping[str, Variable]
     papers: tuple[str, ...]
     source: str
+    takes: Takes = one_pass
     over: str = "block"
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -87,6 +89,11 @@ class Settings:
     def mask(self) -> Bool[Tensor, "b s"]:
         return self.batch.mask
 
+    @property
+    def places(self) -> list[int]:
+        """The layers asked for, counted from 0."""
+        return [layer - 1 for layer in self.layers or range(1, self.anatomy.layers + 1)]
+
 
 _NORM = "length"
 _SHARE = "share"
@@ -104,7 +111,7 @@ _BLOCK = {"block_n": Variable(MAP, _NORM, "length of the vector from source to t
 _ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
 _ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
 
-_START = {"start": "embedding", "memory": 2**31}
+_START = {"start": "embedding", "memory": None}
 _CHOSEN = {"norm": "frobenius", "targets": None, "sources": None}
 _SKETCH = {"mode": "auto", "error": 0.02, "seed": 0}
 
@@ -258,7 +265,7 @@ MEASURES: dict[str, Measure] = {
         papers=("brunner2020",),
         source="flow.variables:local",
         over="model",
-        options=_CHOSEN | {"memory": 2**31},
+        options=_CHOSEN | {"memory": None},
     ),
     "gradient": Measure(
         about="G*: gradient of the sum of a hidden token's components by each input token.",
@@ -274,6 +281,7 @@ MEASURES: dict[str, Measure] = {
         papers=("westera2019",),
         source="flow.variables:gradients_local",
         over="model",
+        options={"memory": None},
     ),
     "rollout": Measure(
         about="Any of the maps accumulated over layers, rows as shares; see the docs for when it misleads.",

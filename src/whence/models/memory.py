@@ -1,4 +1,6 @@
-"""How much memory a pass will take, said before it is taken."""
+"""How much memory a computation will take, said before it is taken."""
+
+from dataclasses import dataclass
 
 import psutil
 import torch
@@ -8,6 +10,24 @@ from whence.errors import BadInput
 # scores, scores plus mask, softmax: what the eager attention of transformers has alive at once
 EAGER_COPIES = 3
 SHARE = 0.9
+HOST = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of the results, on the host; of what is held where the model is; and there of what may be more or less.
+
+    `wanted` is as much of the last as is of use, `least` is what does not work with less.
+    """
+
+    results: int
+    held: int
+    wanted: int = 0
+    least: int = 0
+
+    def on(self, device: torch.device) -> int:
+        """What does not depend on the budget; where the model is on the host, results and all."""
+        return self.held + (self.results if device.type == HOST.type else 0)
 
 
 def attention_bytes(batch: int, heads: int, tokens: int) -> int:
@@ -21,14 +41,23 @@ def free_bytes(device: torch.device) -> int:
     return psutil.virtual_memory().available
 
 
-def claim(needed: int, tokens: int, device: torch.device, limit: int | None) -> None:
+def budget(needs: Needs, device: torch.device, limit: int | None, most: int) -> int:
+    """How many bytes are left for what may be more or less: `most`, or what the limit or the free memory leaves."""
+    return max(needs.least, min(most, _allowed(device, limit) - needs.on(device)))
+
+
+def claim(needed: int, tokens: int, device: torch.device, limit: int | None, remedy: str = "shorten the text") -> None:
     """Refuses, with a way out, what would not fit into the free memory or the limit given."""
-    allowed = int(SHARE * free_bytes(device)) if limit is None else limit
+    allowed = _allowed(device, limit)
     if needed > allowed:
         raise BadInput(
             f"{tokens:,} tokens need {gigabytes(needed)} for what was asked and {gigabytes(allowed)} may be used;"
-            " ask for fewer measures or layers, or shorten the text."
+            f" {remedy}."
         )
+
+
+def _allowed(device: torch.device, limit: int | None) -> int:
+    return int(SHARE * free_bytes(device)) if limit is None else limit
 
 
 def gigabytes(count: int) -> str:

@@ -15,17 +15,29 @@ from torch import Tensor
 from whence._arguments import numbers, share, whole
 from whence.errors import BadInput
 from whence.measures.flow.summaries import NEIGHBOURS
-from whence.measures.registry import MEASURES, METHODS, SCHEMA, Settings, Variable, chosen, options_of, owners
+from whence.measures.registry import (
+    MEASURES,
+    METHODS,
+    SCHEMA,
+    Settings,
+    Variable,
+    chosen,
+    options_of,
+    owners,
+    variables,
+)
+from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
 from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance as of_model
 from whence.models.load import Model, loaded
-from whence.models.memory import attention_bytes, claim, gigabytes
+from whence.models.memory import HOST, Needs, budget, claim, gigabytes
 from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
+MEMORY = 2**31  # for derivatives, unless there is less or an option says so
 # options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, and the least of them
 SHARES = {"tolerance": True, "block_error": False, "error": False}
 WHOLE = {"seed": 0, "memory": 1}
@@ -57,11 +69,13 @@ def measure(
     _check_attending(kept, wanted.values(), model.anatomy)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
-    _claim(model, wanted, len(encoded.tokens), memory_limit)
+    needed = needs(model, wanted, len(encoded.tokens), kept, settled)
+    used = settled | _claimed(needed, model, len(encoded.tokens), memory_limit, settled)
     with torch.autocast(model.model.device.type, enabled=False):
-        arrays = _arrays(model, wanted, encoded, settled, kept, progress)
-    dataset = _labelled(arrays, wanted, encoded, model.anatomy.layers).sel(layer=kept)
-    return dataset.assign_attrs(provenance(model, names, settled) | _texts(given) | _unproved(dataset, model.anatomy))
+        arrays = _arrays(model, wanted, encoded, used, kept, progress)
+    attributes = provenance(model, names, settled) | _texts(given)
+    dataset = _labelled(arrays, wanted, encoded, kept, attributes)
+    return dataset.assign_attrs(_unproved(dataset, model.anatomy))
 
 
 def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,7 +85,7 @@ def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str,
         if found.get(name) is not None:
             share(name, found[name], zero)
     for name, least in WHOLE.items():
-        if name in found:
+        if found.get(name) is not None:
             found[name] = whole(name, found[name], least)
     return found
 
@@ -105,12 +119,15 @@ def _arrays(
     bases = {variable.base for variable in wanted.values() if variable.base is not None}
     needed = frozenset(wanted) | bases
     settings = Settings(model.anatomy, encoded.batch, needed, options, tuple(layers), progress)
-    found = _over_blocks(settings, computes("block", needed))
-    for compute in computes("layers", needed):
+    across = computes("layers", needed)
+    visited = tuple(range(1, max(layers) + 1)) if across else tuple(layers)
+    found = _over_blocks(settings, computes("block", needed), visited)
+    for compute in across:
         found |= compute(found, settings)
-    arrays = {name: _placed(found[name], wanted[name]) for name in wanted if name in found}
+    places = slice(None) if visited == tuple(layers) else [layer - 1 for layer in layers]
+    arrays = {name: _placed(found[name][places], wanted[name]) for name in wanted if name in found}
     for compute in computes("model", needed):
-        arrays |= {name: kept.numpy() for name, kept in _kept(compute(settings), settings).items() if name in wanted}
+        arrays |= {name: _given(values, settings) for name, values in compute(settings).items() if name in wanted}
     return arrays
 
 
@@ -120,23 +137,34 @@ def computes(over: str, needed: Iterable[str]) -> list[Callable[..., Mapping[str
     return list({row.source: row.compute for row in rows if row.over == over}.values())
 
 
-def _over_blocks(settings: Settings, computes: list[Callable[..., Mapping[str, Tensor]]]) -> dict[str, Tensor]:
-    """Variable -> tensor, layer first, batch second; only one block's attention is alive at a time."""
+def _over_blocks(
+    settings: Settings, computes: list[Callable[..., Mapping[str, Tensor]]], layers: tuple[int, ...]
+) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first, batch second; one block's attention is alive at a time, NaN where there is none.
+
+    What a block gives is put into its place at once: pieces that are stacked in the end would be there twice.
+    """
+    rows: dict[str, Tensor] = {}
     if not computes:
-        return {}
-    steps = itertools.count(1)
+        return rows
+    places = {layer: place for place, layer in enumerate(layers)}
+    steps, total = itertools.count(1), len(set(layers) & set(settings.anatomy.attending)) * len(computes)
+    dtype = precision(settings.anatomy.model.dtype)
 
-    def visit(block: Block) -> dict[str, Tensor]:
-        kept: dict[str, Tensor] = {}
-        if not block.attends:
-            return kept
+    def visit(block: Block) -> None:
+        if block.layer not in places or not block.attends:
+            return
         for compute in computes:
-            kept |= _kept(compute(block, settings), settings)
+            for name, values in compute(block, settings).items():
+                if name in settings.wanted:
+                    if name not in rows:
+                        rows[name] = torch.full((len(layers), *values.shape), torch.nan, dtype=dtype)
+                    rows[name][places[block.layer]] = values
             if settings.progress is not None:
-                settings.progress(next(steps), len(settings.anatomy.attending) * len(computes))
-        return kept
+                settings.progress(next(steps), total)
 
-    return stacked(walk(settings.anatomy, settings.batch, visit).blocks)
+    walk(settings.anatomy, settings.batch, visit)
+    return rows
 
 
 def stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -146,10 +174,9 @@ def stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
 
 
-def _kept(found: Mapping[str, Tensor], settings: Settings) -> dict[str, Tensor]:
-    """What was wanted, in the precision it is given back in."""
-    dtype = precision(settings.anatomy.model.dtype)
-    return {name: values.to("cpu", dtype) for name, values in found.items() if name in settings.wanted}
+def _given(values: Tensor, settings: Settings) -> np.ndarray:
+    """On the host, in the precision it is given back in."""
+    return values.to("cpu", precision(settings.anatomy.model.dtype)).numpy()
 
 
 def precision(dtype: torch.dtype) -> torch.dtype:
@@ -163,17 +190,21 @@ def _placed(values: Tensor, variable: Variable) -> np.ndarray:
 
 
 def _labelled(
-    arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Variable], encoded: Encoded, layers: int
+    arrays: Mapping[str, np.ndarray],
+    wanted: Mapping[str, Variable],
+    encoded: Encoded,
+    layers: list[int],
+    attributes: Mapping[str, Any],
 ) -> xarray.Dataset:
     data = {
         name: (variable.dims, arrays[name], {"units": variable.unit, "long_name": variable.about})
         for name, variable in wanted.items()
     }
-    dataset = xarray.Dataset(data)
-    return dataset.assign_coords(_coordinates(dataset, encoded, layers))
+    sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
+    return xarray.Dataset(data, _coordinates(sizes, encoded, layers), attributes)
 
 
-def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: int) -> dict[str, Any]:
+def _coordinates(sizes: Mapping[str, int], encoded: Encoded, layers: list[int]) -> dict[str, Any]:
     """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
     labels = {
         "token": np.array(encoded.tokens, dtype=str),
@@ -182,19 +213,19 @@ def _coordinates(dataset: xarray.Dataset, encoded: Encoded, layers: int) -> dict
         "is_special": np.array(encoded.special),
     }
     labels |= {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
-    found: dict[str, Any] = {"layer": np.arange(1, layers + 1)}
+    tokens = len(encoded.tokens)
+    indices: dict[str, Any] = {
+        "target": np.arange(tokens),
+        "source": np.arange(tokens),
+        "head": np.arange(sizes.get("head", 0)),
+        "method": list(METHODS),
+        "distance": np.arange(1 - tokens, tokens),
+        "neighbour": list(NEIGHBOURS),
+    }
+    found = {"layer": np.array(layers)} | {name: values for name, values in indices.items() if name in sizes}
     for axis in ("target", "source"):
-        if axis in dataset.dims:
-            found[axis] = np.arange(len(encoded.tokens))
+        if axis in sizes:
             found |= {f"{axis}_{name}": (axis, values) for name, values in labels.items()}
-    if "head" in dataset.dims:
-        found["head"] = np.arange(dataset.sizes["head"])
-    if "method" in dataset.dims:
-        found["method"] = list(METHODS)
-    if "distance" in dataset.dims:
-        found["distance"] = np.arange(1 - len(encoded.tokens), len(encoded.tokens))
-    if "neighbour" in dataset.dims:
-        found["neighbour"] = list(NEIGHBOURS)
     return found
 
 
@@ -223,13 +254,36 @@ def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:
     return {"minimum_simplex_unproved": count}
 
 
-def _claim(model: Model, wanted: Mapping[str, Variable], tokens: int, limit: int | None) -> None:
-    anatomy = model.anatomy
-    sizes = {"layer": anatomy.layers, "head": anatomy.heads, "method": len(METHODS), "neighbour": len(NEIGHBOURS)}
-    sizes |= {"target": tokens, "source": tokens, "distance": 2 * tokens - 1}
-    size = precision(model.model.dtype).itemsize
-    kept = sum(size * math.prod(sizes[dim] for dim in variable.dims) for variable in wanted.values())
-    needed = 2 * kept + attention_bytes(1, anatomy.heads, tokens)  # stacking holds the pieces and the whole
-    if needed > LARGE:
-        log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(needed))
-    claim(needed, tokens, model.model.device, limit)
+def needs(
+    model: Model, wanted: Mapping[str, Variable], tokens: int, layers: list[int], options: Mapping[str, Any]
+) -> Needs:
+    """What these variables take, said from sizes alone; no text is run."""
+    sizes = Sizes.of(model.anatomy, tokens, tuple(layers), options)
+    bases = {variable.base for variable in wanted.values() if variable.base is not None} - set(wanted)
+    kept = sum(_bytes(variable, sizes, sizes.layers) for variable in wanted.values())
+    kept += sum(_bytes(variables()[base], sizes, sizes.depth) for base in bases)
+    rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in (*wanted, *bases))]
+    works = [row.takes(sizes, options) for row in {row.source: row for row in rows}.values()]
+    most = max(works, key=lambda work: work.held + min(work.wanted, (options.get("memory") or MEMORY)))
+    return Needs(kept, most.held, most.wanted, most.least)
+
+
+def _bytes(variable: Variable, sizes: Sizes, layers: int) -> int:
+    lengths = {"layer": layers, "head": sizes.heads, "method": len(METHODS), "neighbour": len(NEIGHBOURS)}
+    lengths |= {"target": sizes.tokens, "source": sizes.tokens, "distance": 2 * sizes.tokens - 1}
+    return sizes.number * math.prod(lengths[dim] for dim in variable.dims)
+
+
+def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, settled: Mapping[str, Any]) -> dict[str, int]:
+    """Says what will be taken or refuses it; gives what is left for derivatives where they did not get a budget."""
+    device = model.model.device
+    memory = settled.get("memory")
+    memory = budget(needed, device, limit, MEMORY) if memory is None else memory
+    taken = needed.on(device) + min(needed.wanted, memory)
+    if taken > LARGE:
+        log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
+    remedy = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
+    claim(taken, tokens, device, limit, remedy)
+    if device.type != HOST.type:
+        claim(needed.results, tokens, HOST, limit, remedy)
+    return {"memory": memory} if "memory" in settled else {}

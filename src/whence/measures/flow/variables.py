@@ -1,4 +1,4 @@
-"""From the Jacobian's norms to the variables of a measure, every layer in its place."""
+"""From the Jacobian's norms to the variables of a measure, of the layers asked for."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,11 +22,11 @@ def flow(settings: Settings) -> Found:
         "contribution": lambda: found.contribution,
         "contribution_error": lambda: found.contribution_error,
     }
-    values = {name: _placed(value(), found, settings) for name, value in maps.items() if name in settings.wanted}
+    values = {name: _placed(value(), found) for name, value in maps.items() if name in settings.wanted}
     about = {"probes": found.probes, "misplaced": found.misplaced, "bits": found.bits}
     totals = {f"{name}_{what}": torch.tensor(value) for name in _OF_FLOW for what, value in about.items()}
     if settings.wanted & set(_SUMMARIES):
-        whole = _placed(found.contribution, found, settings)
+        whole = _placed(found.contribution, found)
         totals |= {name: summary(whole).float() for name, summary in _SUMMARIES.items()}
     return values | {name: value for name, value in totals.items() if name in settings.wanted}
 
@@ -42,17 +42,17 @@ _SUMMARIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 def local(settings: Settings) -> Found:
     found = jacobian_local(settings.anatomy, settings.batch, **_asked(settings, _LOCAL), layers=settings.layers)
-    return {"jacobian_local": _placed(found.norms, found, settings)}
+    return {"jacobian_local": _placed(found.norms, found)}
 
 
 def gradients(settings: Settings) -> Found:
     found = gradient(settings.anatomy, settings.batch, **_asked(settings, _GRADIENT), layers=settings.layers)
-    return {"gradient": _placed(found.norms, found, settings)}
+    return {"gradient": _placed(found.norms, found)}
 
 
 def gradients_local(settings: Settings) -> Found:
-    found = gradient_local(settings.anatomy, settings.batch, **_asked(settings, ()), layers=settings.layers)
-    return {"gradient_local": _placed(found.norms, found, settings)}
+    found = gradient_local(settings.anatomy, settings.batch, **_asked(settings, ("memory",)), layers=settings.layers)
+    return {"gradient_local": _placed(found.norms, found)}
 
 
 _FLOW = ("norm", "mode", "start", "targets", "sources", "error", "seed", "memory")
@@ -61,13 +61,17 @@ _GRADIENT = ("start", "memory")
 
 
 def _asked(settings: Settings, names: tuple[str, ...]) -> Mapping[str, Any]:
-    return {name: settings.options[name] for name in names} | {"progress": settings.progress}
+    """What was asked, but for what was not: those functions have defaults of their own."""
+    given = {name: settings.options[name] for name in names if settings.options[name] is not None}
+    return given | {"progress": settings.progress}
 
 
-def _placed(values: Tensor | None, found: Flow, settings: Settings) -> Tensor:
-    """All layers, targets and sources; NaN where none was asked for."""
+def _placed(values: Tensor | None, found: Flow) -> Tensor:
+    """All targets and sources; NaN where none was asked for."""
     filled = torch.zeros_like(found.norms) if values is None else values
-    whole = filled.new_full((settings.anatomy.layers, found.tokens, found.tokens), torch.nan)
-    layers = torch.tensor(found.layers) - 1
-    whole[layers[:, None, None], torch.tensor(found.targets)[:, None], torch.tensor(found.sources)] = filled
+    everywhere = tuple(range(found.tokens))
+    if found.targets == everywhere and found.sources == everywhere:
+        return filled
+    whole = filled.new_full((len(found.layers), found.tokens, found.tokens), torch.nan)
+    whole[:, torch.tensor(found.targets)[:, None], torch.tensor(found.sources)] = filled
     return whole
