@@ -20,7 +20,7 @@ class Format:
     def reader(self) -> Any:
         """The function (path, skipped, **options) -> sentences, imported when first used."""
         module, name = self.source.rsplit(".", 1)
-        return getattr(importlib.import_module(f"whence.readers.{module}"), name)
+        return getattr(importlib.import_module(f"whence.text.readers.{module}"), name)
 
     def options(self) -> list[str]:
         return [name for name in inspect.signature(self.reader()).parameters if name not in ("path", "skipped")]
