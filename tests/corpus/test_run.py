@@ -19,7 +19,8 @@ import whence
 from tests import tiny
 from whence.corpus.store import CannotWrite, Store
 from whence.corpus.worker import Worker
-from whence.errors import BadInput, Unsupported
+from whence.errors import BadInput, Unsupported, WhenceError
+from whence.measures import registry
 
 MEASURES = ["mixing", "attention", "norms", "effective", "rank", "rollout_attnres_n"]
 LONGEST = 64
@@ -324,6 +325,26 @@ def test_refused_before_any_work(model, tmp_path, arguments, says):
 def test_a_name_is_no_corpus(model, tmp_path):
     with pytest.raises(BadInput, match=r"the str 'file\.txt' was given"):
         whence.run(model, "file.txt", "mixing", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("measures", "says"),
+    [
+        ("contribution_probes", "'contribution_probes' has no axes, and a run stores what has"),
+        (["mixing", "jacobian_bits"], "'jacobian_bits' has no axes"),
+        ("contribution_error", "ask for maps=True"),
+        (["contribution", "contribution_error"], "ask for maps=True"),
+        (iter(["contribution", "contribution_error"]), "ask for maps=True"),
+        ("by_token", r"'by_token' has the axes \(layer, target\), and a run stores what has the axes \(layer"),
+    ],
+)
+def test_what_a_run_has_no_table_for_is_refused(model, tmp_path, monkeypatch, measures, says):
+    variable = registry.Variable(registry.BY_TOKEN, "share", "x", frozenset())
+    row = registry.Measure("x", {"by_token": variable}, (), "blocks:norms")
+    monkeypatch.setitem(registry.MEASURES, "by_token", row)
+    with pytest.raises(WhenceError, match=says):
+        whence.run(model, ["ada"], measures, tmp_path / "run")
+    assert not content(tmp_path / "run")
 
 
 def test_what_is_about_the_model_is_refused(model, tmp_path):

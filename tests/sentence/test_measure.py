@@ -12,7 +12,7 @@ import xarray
 import whence
 from tests.families import build
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import MEASURES
+from whence.measures.registry import AXES, MEASURES, Measure, Variable, variables
 from whence.models.load import loaded
 from whence.text.sentence import Mention, Sentence, Word
 
@@ -231,3 +231,14 @@ def test_what_says_nothing_of_measures_is_not_cited(given):
 def test_the_error_is_a_share_however_short_the_text(builtin, error):
     with pytest.raises(BadInput, match=f"The error is a number between 0 and 1, and {error!r} was given"):
         whence.measure(builtin, "a", "contribution", error=error)
+
+
+def test_an_axis_that_nobody_knows_is_refused_by_name(builtin, monkeypatch):
+    variable = Variable(("layer", "colour"), "share", "x", frozenset())
+    monkeypatch.setitem(MEASURES, "hue", Measure("x", {"hue": variable}, (), "blocks:norms"))
+    with pytest.raises(Unsupported, match=r"'hue' has the axis 'colour'.* distance, head, layer"):
+        whence.measure(builtin, "", "hue")
+
+
+def test_every_axis_of_the_table_is_known():
+    assert {axis for variable in variables().values() for axis in variable.dims} == AXES

@@ -1,6 +1,6 @@
 """What a run is to measure, checked before any work, and everything that its numbers depend on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -99,7 +99,8 @@ class Plan:
 
 def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, Any], **asked: Any) -> Plan:
     """The plan, or one sentence on what cannot be done."""
-    wanted = chosen(measures, model.gives, model.anatomy.family)
+    named = (measures,) if isinstance(measures, str) else tuple(measures)
+    wanted = chosen(named, model.gives, model.anatomy.family)
     for name, variable in wanted.items():
         if variable.dims == BY_LAYER:
             raise Unsupported(f"{name!r} is about the model, not about a text; ask whence.measure for it.")
@@ -107,20 +108,40 @@ def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, A
             raise Unsupported(f"{name!r} is summed up from contributions; ask for 'contribution'.")
     names = tuple(dict.fromkeys(owners()[variable] for variable in wanted))
     _check(asked)
+    kept = _kept(wanted, named, asked["maps"])
     if wrong := [name for name in ("targets", "sources") if options.get(name) is not None]:
         raise BadInput(f"{wrong[0]!r} names positions of one sentence, and a corpus has many; leave it out.")
     return Plan(
         measures=names,
-        variables=tuple(
-            name
-            for name, variable in wanted.items()
-            if variable.dims in KEPT and (asked["maps"] or not name.endswith("_error"))
-        ),
+        variables=kept,
         options=settled_options(names, options),
         layers=tuple(_layers(asked["layers"], wanted, model.anatomy)),
         by=tuple(asked["by"]),
         **{name: asked[name] for name in ("maps", "neighbours", "too_long", "part_size", "batch_tokens", "threads")},
     )
+
+
+def _kept(wanted: Mapping[str, Variable], asked: Sequence[str], maps: bool) -> tuple[str, ...]:
+    """The variables that have a table; a sentence's one number, or an error without maps, goes beside them only."""
+    kept = [
+        name for name, variable in wanted.items() if variable.dims in KEPT and (maps or not name.endswith("_error"))
+    ]
+    measured = {owners()[name] for name in kept}
+    for name, variable in wanted.items():
+        if name in kept:
+            continue
+        if variable.dims in KEPT and (name in asked or owners()[name] not in measured):
+            raise BadInput(f"{name!r} is stored beside the map it is the error of; ask for maps=True (--maps).")
+        if variable.dims not in KEPT and (variable.dims or owners()[name] not in measured):
+            raise Unsupported(
+                f"{name!r} has {_axes(variable.dims)}, and a run stores what has {' or '.join(map(_axes, KEPT))}; ask"
+                " whence.measure for it."
+            )
+    return tuple(kept)
+
+
+def _axes(dims: tuple[str, ...]) -> str:
+    return f"the axes ({', '.join(dims)})" if dims else "no axes"
 
 
 def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:

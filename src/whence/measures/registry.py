@@ -26,6 +26,8 @@ RATIO = ("method", "layer", "target")
 BY_LAYER = ("layer",)
 BY_TOKEN = ("layer", "target")
 
+AXES = frozenset({"layer", "head", "target", "source", "method", "distance", "neighbour"})
+
 # what a model must give
 ATTENTION = frozenset({"attention"})
 ROWS = frozenset({"attention", "rows"})
@@ -316,6 +318,7 @@ def chosen(names: str | Iterable[str], gives: frozenset[str], family: str) -> di
     found: dict[str, Variable] = {}
     for given in wanted:
         variables_of = _expanded(given)
+        _check_axes(variables_of)
         possible = [name for name, variable in variables_of.items() if variable.needs <= gives]
         for name, variable in variables_of.items():
             if name not in possible:
@@ -325,6 +328,16 @@ def chosen(names: str | Iterable[str], gives: frozenset[str], family: str) -> di
                 )
         found |= variables_of
     return found
+
+
+def _check_axes(found: Mapping[str, Variable]) -> None:
+    """Measures can be added to the table; one with an axis of its own could be neither sized nor labelled."""
+    for name, variable in found.items():
+        if unknown := set(variable.dims) - AXES:
+            raise Unsupported(
+                f"{name!r} has the axis {min(unknown)!r}, which nothing knows the length of; register it with some of"
+                f" {_listed(AXES)}."
+            )
 
 
 def given_by(gives: frozenset[str], names: Iterable[str]) -> list[str]:

@@ -65,6 +65,7 @@ def sentence(given: object) -> Sentence:
             " whence.run."
         )
     if isinstance(given, Sentence):
+        check_names(given)
         _check_annotation(given)
         texts: Sequence[object] = given.texts
     else:
@@ -118,6 +119,18 @@ def check_encodable(text: object, what: str) -> None:
             f"{what} {text!a:.60} is not UTF-8: character {error.start} is half of a surrogate pair, or stands for a"
             " byte that could not be read; correct it or leave it out."
         ) from error
+
+
+def check_names(given: Sentence) -> None:
+    """Nothing, or an error when an id, a document, a label or an entity cannot be written as UTF-8."""
+    check_encodable(given.id, "The id")
+    check_encodable(given.document, "The document")
+    for each in (given, *given.words, *given.mentions):
+        for name, value in each.labels.items():
+            check_encodable(name, "The name of a label")
+            check_encodable(value, f"The label {name!r}")
+    for mention in given.mentions:
+        check_encodable(mention.entity, "The entity")
 
 
 def _check_annotation(given: Sentence) -> None:

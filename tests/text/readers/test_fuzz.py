@@ -69,10 +69,10 @@ def records(format: str, content: bytes) -> int:
     blocks = [[]]
     for line in lines:
         blocks.append([]) if is_blank(line) else blocks[-1].append(line)
-    silent = {"conllu": b"#", "ner": b"-DOCSTART-"}.get(format, b"\n")
+    silent = {"conllu": rb"#", "ner": rb"(-DOCSTART-(\t|$)| *-DOCSTART-( [^\t]*)?$)"}.get(format, rb"\n")
 
     def is_silent(line: bytes) -> bool:
-        return line.startswith(silent) and b"\0" not in line and decodes(line)
+        return re.match(silent, line) is not None and b"\0" not in line and decodes(line)
 
     return sum(any(not is_silent(line) for line in block) for block in blocks if block)
 

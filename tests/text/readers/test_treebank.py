@@ -133,7 +133,7 @@ def test_the_text_is_made_from_the_words_where_it_is_not_given(tmp_path):
         "3.1" + row(4, "x")[1:].replace("\t0\t", "\t_\t"),
     ]
     corpus, found = read(tmp_path, "\n".join(lines), limit=9)
-    assert found.text == "Well, two words" and [found.word(place) for place in range(3)] == ["Well", ",", "two words"]
+    assert found.text == "Well, two  words" and [found.word(place) for place in range(3)] == ["Well", ",", "two  words"]
     assert found.id == "a.conllu:1" and found.document == "a.conllu"
     assert corpus.skipped.within["empty nodes"] == 1
 

@@ -9,6 +9,8 @@ from whence.errors import BadInput
 from whence.text.readers.corpus import Corpus
 from whence.text.readers.formats import COMPRESSIONS, FORMATS, by_ending
 from whence.text.readers.lines import STANDARD_INPUT, check_file
+from whence.text.readers.mistaken import check_text
+from whence.text.sentence import check_encodable
 
 __all__ = ["Corpus", "read"]
 
@@ -21,6 +23,7 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
     options of the format, such as the columns text, pair and label of a table.
     """
     given = fspath(source)
+    check_encodable(given, "The name of the corpus")
     prefix, colon, rest = given.partition(":")
     named = bool(colon) and prefix in FORMATS
     if colon and not named and len(prefix) > 1 and Path(rest).is_file() and not Path(given).exists():
@@ -30,7 +33,10 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
     if limit is not None and limit < 0:
         raise BadInput(f"The limit is a number of sentences, and {limit} was given.")
     _check_options(name, options)
-    return Corpus(_stem(path), name, (path,) if name == "hf" else _files(path), options, skip_bad, limit)
+    files = (path,) if name == "hf" else _files(path)
+    for file in files if name == "text" and not named else ():
+        check_text(file)
+    return Corpus(_stem(path), name, files, options, skip_bad, limit)
 
 
 def _files(path: str) -> tuple[str, ...]:
@@ -38,6 +44,7 @@ def _files(path: str) -> tuple[str, ...]:
     if not found:
         raise BadInput(f"No file is called {path!r}.")
     for file in found:
+        check_encodable(file, "The name of the file")
         check_file(file)
     return tuple(found)
 

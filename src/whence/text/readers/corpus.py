@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.errors import BadInput
 from whence.text.readers.formats import FORMATS
-from whence.text.readers.lines import STANDARD_INPUT
+from whence.text.readers.lines import STANDARD_INPUT, state
 from whence.text.readers.skipped import Skipped
 from whence.text.sentence import Sentence
 
@@ -35,7 +35,15 @@ class Corpus:
             raise BadInput("Standard input can be read once; save it to a file to read it again.")
         self._begun = True
         self.skipped = Skipped(self.name, self.skip_bad)
-        return islice(self._sentences(self.skipped), self.limit)
+        return self._unchanged(islice(self._sentences(self.skipped), self.limit))
+
+    def _unchanged(self, found: Iterator[Sentence]) -> Iterator[Sentence]:
+        """The sentences, and at their end an error if a file was written to meanwhile: they may be half of each."""
+        before = {file: state(file) for file in self.files}
+        yield from found
+        for file in self.files:
+            if state(file) != before[file]:
+                raise BadInput(f"{file} was changed while it was read; read it again when nothing writes to it.")
 
     def _sentences(self, skipped: Skipped) -> Iterator[Sentence]:
         reader = FORMATS[self.format].reader()

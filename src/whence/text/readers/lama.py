@@ -11,7 +11,7 @@ from whence.text.readers.lines import STANDARD_INPUT
 from whence.text.readers.plain import place
 from whence.text.readers.rows import Row, json_rows
 from whence.text.readers.skipped import Skipped
-from whence.text.sentence import MASK, Sentence, check
+from whence.text.sentence import MASK, Sentence, check, check_names
 
 RELATIONS = "relations.jsonl"
 # which member of an item holds the clozes
@@ -95,4 +95,6 @@ def _checked(text: str, id: str, document: str, labels: Mapping[str, str]) -> Se
     check(text)
     if MASK not in text:
         raise BadInput(f"the sentence has no {MASK}: {text!r:.60}.")
-    return Sentence(text, id=id, document=document, labels=labels)
+    found = Sentence(text, id=id, document=document, labels=labels)
+    check_names(found)
+    return found

@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -17,6 +19,10 @@ LONGEST = 2**20  # bytes of one line, or of all the lines of one record
 _CHUNK = 2**16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_CARRIAGE_RETURNS = (
+    "the file's lines end with carriage returns alone, and line feeds were expected; convert it:"
+    " tr '\\r' '\\n' <OLD >NEW."
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,15 @@ def check_file(path: str) -> None:
         raise BadInput(f"There is no file {path!r}; give the path of a corpus, such as corpus.txt or mrpc:dev.tsv.")
 
 
+def state(path: str) -> tuple[int, ...] | None:
+    """What is another after a regular file was written to, replaced or taken away."""
+    try:
+        found = os.stat(path)
+    except OSError:  # standard input, a dataset of the Hub, a file that is gone
+        return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else ()
+
+
 def _opened(path: str) -> AbstractContextManager[Any]:
     if path == STANDARD_INPUT:
         return nullcontext(sys.stdin.buffer)
@@ -74,9 +89,12 @@ def _raw(stream: Any) -> Iterator[bytes]:
 
 
 def _line(number: int, data: bytes) -> Line:
+    ended = data.endswith(b"\n")
     data = data.removesuffix(b"\n").removesuffix(b"\r")
     if number == 1:
         data = data.removeprefix(_BYTE_ORDER_MARK)
+    if number == 1 and not ended and b"\r" in data:
+        return Line(number, "", "carriage returns", _CARRIAGE_RETURNS)
     if len(data) > LONGEST:
         return Line(number, "", "too long", f"the line is longer than {LONGEST:,} bytes.")
     if number == 1 and data.startswith(_UTF16_MARKS):

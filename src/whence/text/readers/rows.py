@@ -55,11 +55,22 @@ def _object(line: Line) -> Mapping[str, object]:
     if line.fault:
         raise BadInput(line.fault)
     try:
-        found = json.loads(line.text)
+        found = json.loads(line.text, object_pairs_hook=_members)
+    except BadInput:
+        raise
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the line is not JSON: {error}.") from error
     if not isinstance(found, dict):
         raise BadInput(f'the line is a {type(found).__name__}, and an object such as {{"text": …}} was expected.')
+    return found
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object; of two members with one name JSON would keep the last and lose the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise BadInput(f"two members are called {next(name for name in names if names.count(name) > 1)!r:.40}.")
     return found
 
 

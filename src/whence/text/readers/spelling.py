@@ -8,7 +8,8 @@ from whence.text.align import Span
 
 def joined(forms: Sequence[str], spaced: Sequence[bool]) -> str:
     """The text of words, with a space after those that have one."""
-    return "".join(form + " " * space for form, space in zip(forms, spaced, strict=True)).rstrip()
+    text = "".join(form + " " * space for form, space in zip(forms, spaced, strict=True))
+    return text[:-1] if spaced and spaced[-1] else text
 
 
 def spans(text: str, forms: Sequence[str]) -> list[Span]:
@@ -17,6 +18,8 @@ def spans(text: str, forms: Sequence[str]) -> list[Span]:
     cursor = 0
     for form in forms:
         start = _past_space(text, cursor)
+        with_space = max(cursor, start - len(form) + len(form.lstrip()))  # a word may begin with a space of its own
+        start = with_space if text.startswith(form, with_space) else start
         cursor = _past_form(text, start, form)
         found.append((start, cursor))
     if _past_space(text, cursor) < len(text):

@@ -7,7 +7,7 @@ from whence.errors import BadInput
 from whence.text.readers.plain import place
 from whence.text.readers.rows import Row, comma_rows, json_rows, tab_rows
 from whence.text.readers.skipped import Skipped
-from whence.text.sentence import Sentence, check
+from whence.text.sentence import Sentence, check, check_encodable
 
 TEXT = ("text", "sentence")  # columns looked for when none is named
 
@@ -110,6 +110,7 @@ def _name(row: Row, names: tuple[str, ...]) -> str:
     name, value = cell(row, names)
     if not isinstance(value, str | int | float):
         raise BadInput(f"the column {name!r} holds {value!r:.40}, and a name or a number was expected.")
+    check_encodable(str(value), f"the column {name!r}:")
     return str(value)
 
 

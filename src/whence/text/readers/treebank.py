@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any
 
 from conllu.exceptions import ParseException
-from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS, parse_line
+from conllu.parser import DEFAULT_FIELD_PARSERS, DEFAULT_FIELDS
 
 from whence.errors import BadInput
 from whence.text.align import Span
@@ -109,13 +109,16 @@ def _sentence(path: str, block: Sequence[Line], context: _Context, skipped: Skip
 def _node(line: Line) -> _Node:
     if line.fault:
         raise _Fault(line.fault, line.number, line.kind)
-    cells = line.text.split("\t")
+    cells = [cell.strip(" ") for cell in line.text.split("\t")]  # other spaces are letters of a word
     if len(cells) != len(DEFAULT_FIELDS) or not all(cell.strip() for cell in cells):
         wanted = f"{len(DEFAULT_FIELDS)} between tabs, none of them empty, were expected."
         raise _Fault(f"the line has {len(cells)} columns, and {wanted}", line.number)
     try:
-        # the package takes two spaces for the end of a column
-        found = parse_line("\t".join(" ".join(cell.split()) for cell in cells), DEFAULT_FIELDS, PARSERS)
+        # the package's own reading of a line takes two spaces for the end of a column
+        found = {
+            name: PARSERS[name](cells, place) if name in PARSERS else cells[place]
+            for place, name in enumerate(DEFAULT_FIELDS)
+        }
     except (ParseException, ValueError) as error:
         raise _Fault(f"{str(error).rstrip('.')}.", line.number) from error
     number = found["id"]
