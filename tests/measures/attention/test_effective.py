@@ -41,6 +41,9 @@ def traced(name: str, lengths: tuple[int, ...], side: str, **more):
     return trace(locate(model), padded_batch(model.config.vocab_size, lengths, side))
 
 
+TRACED = {name: traced(name, (30, 22), "right") for name in ("bert", "llama")}
+
+
 @pytest.mark.parametrize("name", DISTINCT)
 def test_equals_the_svd_of_every_row_in_every_family(name):
     found = traced(name, (34, 20, 9), "right")
@@ -118,6 +121,49 @@ def test_a_projection_that_lacks_rank_leaves_less():
     assert apart(got, naive_projection(block, found.batch.mask)) < 1e-5
     assert rank(block, found.batch.mask).tolist() == [[16, 5, 0, 16]]
     assert got[:, 2].abs().max() == 0
+
+
+def with_slices(block, sizes):
+    """The block with the singular values of each head's slice of W_O changed to these."""
+    left, _, right = torch.linalg.svd(block.parts.projection.weight, full_matrices=False)
+    weight = left * sizes.to(left)[:, None] @ right
+    return dataclasses.replace(block, parts=dataclasses.replace(block.parts, projection=Projection(weight, None)))
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+@pytest.mark.parametrize("least", [1e-2, 3e-4, 1e-7])
+def test_a_projection_that_nearly_lacks_rank_counts_past_it(name, least):
+    """Heads that share their values differ in what they pass on; V alone has full rank in all of them."""
+    found = traced(name, (34, 30), "right")
+    mask = found.batch.mask
+    sizes = torch.ones(4, 16)
+    sizes[1, 9:], sizes[3, -1] = least, least
+    block = with_slices(found.blocks[1], sizes)
+    assert apart(effective(block, mask), naive_projection(block, mask)) < 1e-5
+    assert rank(block, mask).tolist() == by_svd(block, mask)
+    assert rank(block, mask)[0].tolist() == ([16, 9, 16, 15] if least < 1e-6 else [16] * 4)
+
+
+@given(st.sampled_from(["bert", "llama"]), st.floats(0, 8), st.floats(0, 3), st.integers(0, 2**16))
+@settings(deadline=None, max_examples=30)
+def test_rank_is_that_of_values_and_projection_together(name, decades, more, seed):
+    """However the small singular values are shared out between V and W_O, the same tolerance rule on T decides."""
+    torch.manual_seed(seed)
+    found = TRACED[name]
+    block = with_slices(found.blocks[0], torch.logspace(0, -decades, 16).expand(4, -1))
+    turned = block.grouped_values * torch.logspace(0, -more, 16)
+    block = dataclasses.replace(block, grouped_values=turned[..., torch.randperm(16)])
+    assert rank(block, found.batch.mask).tolist() == by_svd(block, found.batch.mask)
+
+
+def by_svd(block, mask):
+    """Ranks by the singular values of T itself; a size within a millionth of the limit would be anybody's guess."""
+    counted = []
+    for values, real in zip(outputs_per_source(block), mask, strict=True):
+        sizes = torch.linalg.svdvals(values[:, real])
+        limit = torch.finfo(torch.float32).eps * max(int(real.sum()), block.grouped_values.shape[-1]) * sizes[:, :1]
+        counted.append((sizes > limit).sum(dim=-1).tolist())
+    return counted
 
 
 @given(st.sampled_from(MASKS), st.integers(2, 24), st.integers(1, 9), st.sampled_from([1, 2, 4]), st.integers(0, 2**16))

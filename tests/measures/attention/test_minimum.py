@@ -27,6 +27,7 @@ from whence.measures.attention import simplex
 from whence.measures.attention.effective import effective
 from whence.measures.attention.minimum import minimum_norm
 from whence.measures.attention.simplex import basis_with_ones, minimum_norm_simplex, solve
+from whence.measures.attention.spaces import Cut
 from whence.models.block import Batch
 from whence.models.capture import trace
 from whence.models.locate import locate
@@ -117,7 +118,7 @@ def test_every_row_comes_with_its_proof(sharpness, causal):
     scores = sharpness * torch.randn(length, length, dtype=torch.float64)
     weights = scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
     values = torch.randn(1, 1, length, width, dtype=torch.float64)
-    columns = basis_with_ones(values, torch.ones(1, length, dtype=torch.bool), None)[0, 0]
+    columns = basis_with_ones(values, torch.ones(1, length, dtype=torch.bool), Cut(None, torch.float64))[0, 0]
     solved, missing = solve(weights, columns, seen)
     assert missing.max() < 1e-10
     assert solved.min() >= 0

@@ -13,7 +13,7 @@ from torch import Tensor
 from whence.errors import BadInput, Unsupported
 from whence.measures.attention.effective import nullity_with_sums, rank
 from whence.measures.attention.null_space import along, unlike
-from whence.measures.attention.spaces import readable
+from whence.measures.attention.spaces import outputs
 from whence.measures.attention.supports import need_rows_of_one, support
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block
@@ -91,7 +91,7 @@ def _change(
 ) -> Float[Tensor, "b t s"]:
     """The head's weights moved in every sequence, in the block's dtype."""
     weights = block.attention[:, head].double()
-    values = readable(block).double()
+    values = outputs(block)
     values = values[:, head * values.shape[1] // block.attention.shape[1]]
     seen = support(block, mask)
     seen = seen[:, min(head, seen.shape[1] - 1)]

@@ -4,8 +4,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from whence.measures.attention.spaces import basis, limits, readable
-from whence.measures.attention.supports import project, support
+from whence.measures.attention.spaces import basis, cut_of, outputs
+from whence.measures.attention.supports import project_block, support
 from whence.models.block import Block
 from whence.models.precision import single
 
@@ -16,7 +16,7 @@ def effective(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None =
     A_eff = A U U^T, U an orthonormal basis of the column space of T = V W_O. Under a causal or local mask row i is
     projected on the rows of T that i sees, so no weight falls on the future. A_eff T = A T; rows need not sum to one.
     """
-    return project(single(block.attention), readable(block), support(block, mask), tolerance)
+    return project_block(single(block.attention), block, support(block, mask), tolerance)
 
 
 def null(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h t s"]:
@@ -43,7 +43,7 @@ def rank(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None
 
     Singular values at or below tolerance (eps * max(s, d_v)) times the largest count as zero.
     """
-    columns = basis(readable(block), mask[:, None], tolerance)
+    columns = basis(outputs(block), mask[:, None], cut_of(block, tolerance))
     return _by_head(columns.square().sum(dim=(-1, -2)).round().int(), block)
 
 
@@ -54,12 +54,12 @@ def nullity(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = N
 
 def nullity_with_sums(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
     """Dimension of those that keep the row's sum as well: s - rank([T, 1]), at least s - d_v - 1."""
-    values = readable(block)
-    columns = basis(values, mask[:, None], tolerance)
+    values, cut = outputs(block), cut_of(block, tolerance)
+    columns = basis(values, mask[:, None], cut)
     ones = mask[:, None, :, None].to(columns.dtype)
     counts = mask.sum(dim=-1)
     outside = (ones - columns @ (columns.mT @ ones)).square().sum(dim=(-1, -2))
-    adds = outside > (limits(tolerance, counts, values).square() * counts)[:, None]
+    adds = outside > (cut.limits(counts, values).square() * counts)[:, None]
     return nullity(block, mask, tolerance) - _by_head(adds.int(), block)
 
 

@@ -4,12 +4,11 @@ Brunner et al. (2020, section 3.4) leave it open, as they do the smallest *distr
 """
 
 import torch
-from einops import repeat
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.measures.attention.spaces import limits, readable
-from whence.measures.attention.supports import project, support
+from whence.measures.attention.spaces import cut_of
+from whence.measures.attention.supports import project_block, support
 from whence.models.block import Block
 from whence.models.precision import single
 
@@ -19,19 +18,16 @@ def minimum_norm(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | Non
 
     argmin |a'|^2 with a' [T, 1] = a [T, 1]: the projection on the column space of [T, 1].
     """
-    weights, values, seen = single(block.attention), readable(block), support(block, mask)
-    inside = project(weights, values, seen, tolerance)
-    unit = _ones_outside(values, seen, tolerance)
-    unit = repeat(unit, "b g t s -> b (g k) t s", k=weights.shape[1] // unit.shape[1])
+    weights, seen = single(block.attention), support(block, mask)
+    inside = project_block(weights, block, seen, tolerance)
+    unit = _ones_outside(block, seen, tolerance)
     return inside + ((weights * unit).sum(dim=-1, keepdim=True) * unit).to(weights.dtype)
 
 
-def _ones_outside(
-    values: Float[Tensor, "b g s d"], seen: Bool[Tensor, "b #h t s"], tolerance: float | None
-) -> Float[Tensor, "b g t s"]:
+def _ones_outside(block: Block, seen: Bool[Tensor, "b #h t s"], tolerance: float | None) -> Float[Tensor, "b h t s"]:
     """What of each row's ones lies outside the column space of T, as a unit vector; zero when nothing does."""
-    ones = seen.double().expand(-1, max(values.shape[1], seen.shape[1]), -1, -1)
-    outside = ones - project(ones, values, seen, tolerance)
+    ones = seen.double().expand(block.attention.shape)
+    outside = ones - project_block(ones, block, seen, tolerance)
     squared, counts = outside.square().sum(dim=-1, keepdim=True), seen.sum(dim=-1)
-    adds = squared > (limits(tolerance, counts, values).square() * counts)[..., None]
+    adds = squared > (cut_of(block, tolerance).limits(counts, block.grouped_values).square() * counts)[..., None]
     return torch.where(adds, outside / squared.sqrt(), 0)

@@ -13,7 +13,7 @@ from einops import rearrange, repeat
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.measures.attention.spaces import basis, limits, readable
+from whence.measures.attention.spaces import Cut, basis, cut_of, outputs
 from whence.measures.attention.supports import need_rows_of_one, support
 from whence.models.block import Block
 from whence.models.precision import single
@@ -56,10 +56,10 @@ def minimum_norm_simplex(
     whose solution does not prove itself.
     """
     need_rows_of_one(block, mask)
-    weights, values, seen = single(block.attention), readable(block), support(block, mask)
+    weights, values, seen = single(block.attention), outputs(block), support(block, mask)
     if seen.shape[1] > 1:
         values = repeat(values, "b g s d -> b (g k) s d", k=weights.shape[1] // values.shape[1])
-    columns = rearrange(basis_with_ones(values, mask, tolerance), "b g s e -> (b g) s e")
+    columns = rearrange(basis_with_ones(values, mask, cut_of(block, tolerance)), "b g s e -> (b g) s e")
     shared = weights.shape[1] // values.shape[1]
     grouped = rearrange(weights.double(), "b (g k) t s -> (b g) (k t) s", k=shared)
     allowed = repeat(seen.expand(-1, values.shape[1], -1, -1), "b g t s -> (b g) (k t) s", k=shared)
@@ -67,16 +67,14 @@ def minimum_norm_simplex(
     return rearrange(solved, "(b g) (k t) s -> b (g k) t s", b=len(weights), k=shared).to(weights.dtype)
 
 
-def basis_with_ones(
-    values: Float[Tensor, "b g s d"], mask: Bool[Tensor, "b s"], tolerance: float | None
-) -> Float[Tensor, "b g s e"]:
+def basis_with_ones(values: Float[Tensor, "b g s d"], mask: Bool[Tensor, "b s"], cut: Cut) -> Float[Tensor, "b g s e"]:
     """Orthonormal columns that span those of [T, 1] over the real tokens."""
-    columns = basis(values, mask[:, None], tolerance)
+    columns = basis(values, mask[:, None], cut)
     ones, counts = mask[:, None, :, None].to(columns.dtype), mask.sum(dim=-1)
     for _ in range(2):
         ones = ones - columns @ (columns.mT @ ones)
     squared = ones.square().sum(dim=-2, keepdim=True)
-    adds = squared > (limits(tolerance, counts, values).square() * counts)[:, None, None, None]
+    adds = squared > (cut.limits(counts, values).square() * counts)[:, None, None, None]
     return torch.cat([columns, torch.where(adds, ones / squared.sqrt(), 0)], dim=-1)
 
 

@@ -1,8 +1,10 @@
-"""What a head can tell apart: orthonormal bases of the column space of the values it reads.
+"""What a head can tell apart: orthonormal bases of the column space of T = V W_O, of which a head gives A T.
 
-A head gives A T with T = V W_O. T has the column space of V where the head's slice of W_O has full row rank, so the
-small V is enough. Cholesky factors of Gram matrices in float64 come first; an SVD settles what they leave in doubt.
+T has the column space of V where both have full rank with room to spare, and heads that share V share that. Cholesky
+factors of Gram matrices in float64 come first; an SVD settles what they leave in doubt.
 """
+
+from dataclasses import dataclass
 
 import torch
 from einops import einsum, rearrange, repeat
@@ -15,46 +17,68 @@ from whence.models.precision import single
 
 # a Gram matrix squares the condition number; up to here float64 leaves six digits, ten after a second pass
 TRUSTED = 1e5
-# the same for a Gram matrix in float32 that only has to show full rank; output projections are around 10
-PLAIN = 3e2
+# condition numbers of a slice of W_O up to which V may stand in for T; the tighter bound leaves fewer rows in doubt
+ROOM = (8.0, 30.0)
 
 
-def readable(block: Block) -> Float[Tensor, "b g s d"]:
-    """The values, without what the output projection drops: V, or V B B^T with B spanning the columns of W_O.
+@dataclass(frozen=True)
+class Cut:
+    """Which singular values count: above `tolerance` times the largest, eps * max(sources, head width) unless given.
 
-    One matrix per group of heads; one per head where a slice of W_O lacks rank, for then sharing heads differ.
+    With `slack` the values are V in place of T = V W_O, whose condition number is up to so many times larger: what is
+    certain of V with the slack is certain of T, and what is in doubt comes out as NaN.
     """
-    values = single(block.grouped_values)
+
+    tolerance: float | None
+    dtype: torch.dtype
+    slack: float = 1.0
+
+    def limits(self, counts: Int[Tensor, "*n"], values: Tensor) -> Float[Tensor, "*n"]:
+        """The smallest singular value that counts, relative to the largest."""
+        if self.tolerance is not None:
+            return torch.full_like(counts, self.slack * self.tolerance, dtype=torch.float64)
+        return self.slack * torch.finfo(self.dtype).eps * counts.clamp(min=values.shape[-1]).double()
+
+
+def cut_of(block: Block, tolerance: float | None) -> Cut:
+    return Cut(tolerance, torch.promote_types(block.attention.dtype, torch.float32))
+
+
+def outputs(block: Block) -> Float[Tensor, "b g s d"]:
+    """T = V W_O of every head in as many columns as the head is wide; V where the family's projection is unknown.
+
+    W_O^T = Q R with orthonormal columns in Q, so V R^T = T Q has the singular values and left singular vectors of T,
+    whatever the rank of W_O. In float64: it may be much smaller than V and W_O.
+    """
     if block.parts is None:
-        return values
+        return block.grouped_values.double()
+    triangle = torch.linalg.qr(block.parts.projection.weight.double().mT, mode="r").R
+    missing = triangle.shape[-1] - triangle.shape[-2]  # where the model is narrower than one head
+    return einsum(block.values.double(), pad(triangle, (0, 0, 0, missing)), "b h s d, h e d -> b h s e")
+
+
+def room(block: Block) -> float:
+    """A bound from above on the condition number of every head's slice of W_O, one of ROOM; infinite past those."""
+    if block.parts is None:
+        return torch.inf
     weight = single(block.parts.projection.weight)
-    if bool(certain((weight @ weight.mT).double(), torch.full(weight.shape[:1], 1 / PLAIN).to(weight)).all()):
-        return values
-    left, sizes, _ = torch.linalg.svd(weight.double(), full_matrices=False)
-    kept = left * (sizes > torch.finfo(weight.dtype).eps * max(weight.shape[1:]) * sizes[:, :1])[:, None]
-    return einsum(single(block.values), (kept @ kept.mT).to(values), "b h s d, h d e -> b h s e")
+    gram, heads = (weight @ weight.mT).double(), torch.ones_like(weight[:, 0, 0], dtype=torch.float64)
+    return next((bound for bound in ROOM if bool(certain(gram, heads / bound).all())), torch.inf)
 
 
-def basis(
-    values: Float[Tensor, "b g s d"], sources: Bool[Tensor, "b #g s"], tolerance: float | None = None
-) -> Float[Tensor, "b g s d"]:
+def basis(values: Float[Tensor, "b g s d"], sources: Bool[Tensor, "b #g s"], cut: Cut) -> Float[Tensor, "b g s d"]:
     """Orthonormal columns that span those of the values over the given sources; columns past the rank are zero."""
     sources = rearrange(sources.expand(values.shape[:3]), "b g s -> (b g) s")
     counts = sources.sum(dim=-1)
-    smallest = limits(tolerance, counts, values)
+    smallest = cut.limits(counts, values)
     flat = rearrange(values.double(), "b g s d -> (b g) s d")
     flat = flat if bool(sources.all()) else flat * sources[..., None]
-    out, sure = _first_guess(flat, sources, smallest, twice=values.dtype == torch.float64)
+    out, sure = _first_guess(flat, sources, smallest, twice=cut.dtype == torch.float64)
+    if cut.slack > 1:
+        return rearrange(out.masked_fill(~sure[:, None, None], torch.nan), "(b g) s d -> b g s d", b=values.shape[0])
     for index in (~sure).nonzero().flatten().tolist():
         out[index, sources[index]] = settled(flat[index, sources[index]], smallest[index])
     return rearrange(out, "(b g) s d -> b g s d", b=values.shape[0])
-
-
-def limits(tolerance: float | None, counts: Int[Tensor, "*n"], values: Tensor) -> Float[Tensor, "*n"]:
-    """The smallest singular value that counts, relative to the largest: eps * max(sources, head width) unless given."""
-    if tolerance is not None:
-        return torch.full_like(counts, tolerance, dtype=torch.float64)
-    return torch.finfo(values.dtype).eps * counts.clamp(min=values.shape[-1]).double()
 
 
 def trusted(condition: Float[Tensor, "*n"], smallest: Float[Tensor, "*n"]) -> Bool[Tensor, "*n"]:

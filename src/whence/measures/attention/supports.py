@@ -1,12 +1,24 @@
 """Rows of weights projected on what their target sees: the same for all, or under a mask each its own sources."""
 
+from dataclasses import replace
+
 import torch
 from einops import einsum, rearrange, repeat
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from whence.errors import Unsupported
-from whence.measures.attention.spaces import basis, independent, inverse_factor, limits, settled, trusted
+from whence.measures.attention.spaces import (
+    Cut,
+    basis,
+    cut_of,
+    independent,
+    inverse_factor,
+    outputs,
+    room,
+    settled,
+    trusted,
+)
 from whence.models.block import Block
 from whence.models.precision import single
 from whence.models.verify import LIMITS
@@ -32,28 +44,45 @@ def need_rows_of_one(block: Block, mask: Bool[Tensor, "b s"]) -> None:
         )
 
 
+def project_block(
+    weights: Float[Tensor, "b h t s"], block: Block, seen: Bool[Tensor, "b #h t s"], tolerance: float | None = None
+) -> Float[Tensor, "b h t s"]:
+    """Each row of weights projected on the column space of the rows of T = V W_O that it sees.
+
+    V spans the same where T certainly has full rank, and heads share it; targets in doubt go by T.
+    """
+    cut, slack = cut_of(block, tolerance), room(block)
+    if slack == torch.inf:
+        return project(weights, outputs(block), seen, cut)
+    found = project(weights, single(block.grouped_values), seen, replace(cut, slack=slack))
+    doubt = found.isnan().any(dim=-1).any(dim=1).any(dim=0)
+    if bool(doubt.any()):
+        found[:, :, doubt] = project(weights[:, :, doubt], outputs(block), seen[:, :, doubt], cut)
+    return found
+
+
 def project(
     weights: Float[Tensor, "b h t s"],
     values: Float[Tensor, "b g s d"],
     seen: Bool[Tensor, "b #h t s"],
-    tolerance: float | None = None,
+    cut: Cut,
 ) -> Float[Tensor, "b h t s"]:
     """Each row of weights projected on the column space of the values it sees, zero on what it does not see.
 
-    a -> a_S V_S V_S^+, S the sources seen; singular values below tolerance (eps * max(|S|, d)) times the largest
-    count as zero.
+    a -> a_S V_S V_S^+, S the sources seen; singular values that do not pass the cut count as zero.
     """
     targets, sources = seen.any(dim=-1), seen.any(dim=-2)
     if bool((seen == targets[..., :, None] & sources[..., None, :]).all()):
-        return _project_alike(weights, basis(values, sources, tolerance), targets)
+        return _project_alike(weights, basis(values, sources, cut), targets)
     if seen.shape[1] > 1:
         values = repeat(values, "b g s d -> b (g k) s d", k=weights.shape[1] // values.shape[1])
-    smallest = limits(tolerance, seen.sum(dim=-1), values).expand(-1, values.shape[1], -1)
+    smallest = cut.limits(seen.sum(dim=-1), values).expand(-1, values.shape[1], -1)
     rows = _project_rows(
         rearrange(weights.double(), "b (g k) t s -> (b g) k t s", g=values.shape[1]),
         rearrange(values.double(), "b g s d -> (b g) s d"),
         rearrange(seen.expand(-1, values.shape[1], -1, -1), "b g t s -> (b g) t s"),
         rearrange(smallest, "b g t -> (b g) t"),
+        cut,
         passes=2 if weights.dtype == torch.float64 else 1,
     )
     return rearrange(rows, "(b g) k t s -> b (g k) t s", b=len(weights)).to(weights.dtype)
@@ -74,6 +103,7 @@ def _project_rows(
     values: Float[Tensor, "n s d"],
     seen: Bool[Tensor, "n t s"],
     smallest: Float[Tensor, "n t"],
+    cut: Cut,
     passes: int,
 ) -> Float[Tensor, "n k t s"]:
     """Every target sees sources of its own: few distinct values leave the weights as they are, many need a solve."""
@@ -92,6 +122,8 @@ def _project_rows(
         sure[:, chunk] |= good
         if len(chunk) > 1 and not bool((good | ~many).all()):  # too little in common: by halves, at last each alone
             chunks += chunk.chunk(2)
+    if cut.slack > 1:
+        return out.masked_fill(~sure[:, None, :, None], torch.nan)
     for index, row in (~sure).nonzero().tolist():
         sources = seen[index, row]
         columns = settled(values[index, sources], smallest[index, row])
