@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from whence.models.affine import adapters
 from whence.models.load import Model
 from whence.text.sentence import Sentence, sentence
 
@@ -24,6 +25,8 @@ def weights_digest(model: Model) -> str:
     for name, values in chain(model.model.named_parameters(), model.model.named_buffers()):
         found.update(f"{name} {tuple(values.shape)} {values.dtype}".encode())
         found.update(values.detach().cpu().reshape(-1).view(torch.uint8).numpy())
+    for layer in adapters(model.model):
+        found.update(repr(layer).encode())
     return found.hexdigest()
 
 

@@ -237,10 +237,11 @@ class _Recorder:
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
         states = self._batch_first(first(output))
+        found, self._open = self._open, {}  # the parts may be asked what they compute, and would be overheard
+        if "attention" not in found:
+            found |= _nothing_attended(states)
         parts, layer = self.anatomy.parts(block), len(self.kept) + 1
-        found = self._open if "attention" in self._open else self._open | _nothing_attended(states)
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **found)))
-        self._open = {}
 
     def _batch_first(self, states: Tensor) -> Tensor:
         return states.transpose(0, 1) if self.anatomy.family == "xlnet" else states

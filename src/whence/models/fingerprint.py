@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from whence.models.affine import adapters
 from whence.models.load import Model
 
 LIBRARIES = ("torch", "transformers", "xarray", "numpy")
@@ -30,6 +31,8 @@ def weights_sha256(model: Model) -> str:
     for name, tensor in sorted(model.model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    for layer in adapters(model.model):
+        digest.update(repr(layer).encode())
     return digest.hexdigest()
 
 

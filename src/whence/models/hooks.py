@@ -3,8 +3,18 @@
 import threading
 from collections.abc import Callable
 
+from torch import nn
+
+KNOWN = ("whence.", "transformers.", "torch.")  # whose hooks are no changes to what a model computes
+
 
 def here(hook: Callable) -> Callable:
     """The hook for the passes of this thread alone; one of another thread through the same model is not ours."""
     thread = threading.get_ident()
     return lambda *given: hook(*given) if threading.get_ident() == thread else None
+
+
+def foreign_hooks(module: nn.Module) -> list[Callable]:
+    """The hooks on a module's forward pass that the user put there."""
+    registered = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
+    return [hook for hook in registered if not str(getattr(hook, "__module__", "")).startswith(KNOWN)]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +10,20 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import cached_file
 
-from whence.errors import BadInput, Unsupported
+from whence.errors import BadInput, Unsupported, WhenceError
 from whence.models import builtin
 from whence.models.anatomy import Anatomy
 from whence.models.capture import threads_for
+from whence.models.checkpoint import check_folder, check_hub, check_named
+from whence.models.fit import Header, check_counts, check_dropped, check_fit, headers
+from whence.models.gguf_tokens import with_ends
+from whence.models.hooks import foreign_hooks
 from whence.models.locate import PROBE_LENGTH, locate
 from whence.models.verify import Check, capabilities, verify
 
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "merges.txt", "tekken.json")
-PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,11 @@ class Model:
     checks: tuple[Check, ...]
     id: str
     revision: str | None
+    layout: tuple[object, ...] = field(init=False, repr=False)
+    "What was verified: the layers that have weights, and the user's hooks."
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layout", _layout(self.model))
 
     @property
     def gives(self) -> frozenset[str]:
@@ -47,10 +56,25 @@ class Model:
 
 
 def loaded(given: object) -> Model:
-    """The model itself, if it is one that `load` gave."""
+    """The model itself, if it is one that `load` gave and still made of what was verified then.
+
+    Weights may have changed since, by training or by another adapter: they are read whenever something is measured.
+    """
     if not isinstance(given, Model):
         raise BadInput(f"A model is what whence.load gives, and {type(given).__name__} was given; load it first.")
+    if given.layout != _layout(given.model):
+        raise BadInput(
+            f"The layers or hooks of {type(given.model).__name__} were changed after it was loaded (an adapter added or"
+            " merged, a layer replaced); load it again: whence.load(model.model, model.tokenizer)."
+        )
     return given
+
+
+def _layout(model: PreTrainedModel) -> tuple[object, ...]:
+    """By identity; not those modules that hold others, which some models exchange themselves (BigBird)."""
+    layers = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
+    hooks = [hook for module in model.modules() for hook in foreign_hooks(module)]
+    return (*layers, *hooks)
 
 
 def load(
@@ -78,7 +102,8 @@ def load(
     if model is not None and not isinstance(model, str | Path):
         raise BadInput(
             f"A model is a Hub id, a path or a transformers PreTrainedModel, and {type(model).__name__} was given"
-            " (of an adapter, give merge_and_unload(); of a compiled or parallel model, the one inside it)."
+            " (of a PEFT model, give merge_and_unload() or get_base_model(); of a compiled or parallel model, the one"
+            " inside it)."
         )
     place, number = _device(device), _dtype(dtype)
     if model is None or model == builtin.NAME:
@@ -133,29 +158,16 @@ def _source(model: str | Path, options: dict[str, Any], allow_pickle: bool) -> s
         options["gguf_file"] = path.name
         return str(path.parent)
     if path.is_dir():
-        _check_folder(path, allow_pickle or "gguf_file" in options)
+        if "gguf_file" not in options:
+            check_folder(path / options.get("subfolder", ""), allow_pickle)
         return str(path)
     if path.exists():
         raise BadInput(f"{model} is a file; give the folder it is in, or a .gguf file.")
     if isinstance(model, Path) or model.startswith((".", "/", "~")) or model.count("/") > 1:
         raise BadInput(f"There is no folder {str(model)!r}.")
-    return str(model)
-
-
-def _check_folder(path: Path, any_weights: bool) -> None:
-    if any_weights:
-        return
-    if not (path / "config.json").is_file():
-        raise BadInput(f"The folder {str(path)!r} has no config.json, so it is not a transformers model.")
-    if any(path.glob("*.safetensors")):
-        return
-    pickled = [found.name for pattern in PICKLED for found in path.glob(pattern)]
-    if pickled:
-        raise BadInput(
-            f"The folder {str(path)!r} has only a pickled checkpoint ({pickled[0]}), which can run code when opened;"
-            " convert it to safetensors, or load it with --allow-pickle (in Python: allow_pickle=True)."
-        )
-    raise BadInput(f"The folder {str(path)!r} has no weights: a *.safetensors file was expected.")
+    with _one_sentence(str(model)):
+        check_hub(model, options, allow_pickle)
+    return model
 
 
 def _read(source: str, options: dict[str, Any], dtype: torch.dtype, allow_pickle: bool) -> PreTrainedModel:
@@ -165,9 +177,15 @@ def _read(source: str, options: dict[str, Any], dtype: torch.dtype, allow_pickle
         settings["use_safetensors"] = True
     with _one_sentence(source):
         config = AutoConfig.from_pretrained(source, **options)
-        model, info = _class(config, options).from_pretrained(source, **settings)
+        check_named(config, source, allow_pickle)
+        kind = _class(config, options, source)
+        if tensors := _headers(source, options):
+            check_counts(config, tensors, source)
+            check_fit(kind, config, tensors, source)
+        model, info = kind.from_pretrained(source, **settings)
         if info["missing_keys"]:
             model, info = AutoModel.from_pretrained(source, **settings)
+    check_dropped(info["unexpected_keys"], model, source)
     missing = [name for name in info["missing_keys"] if "pooler" not in name]
     if missing:
         raise BadInput(
@@ -177,15 +195,33 @@ def _read(source: str, options: dict[str, Any], dtype: torch.dtype, allow_pickle
     return model.eval()
 
 
-def _class(config: Any, options: dict[str, Any]) -> Any:
+def _headers(source: str, options: dict[str, Any]) -> dict[str, Header]:
+    """What the weights of a folder are, if they are the ones that transformers would take without further options."""
+    folder = Path(source)
+    elsewhere = {"gguf_file", "variant", "key_mapping", "quantization_config"} & set(options)
+    return {} if elsewhere or not folder.is_dir() else headers(folder / options.get("subfolder", ""))
+
+
+def _class(config: Any, options: dict[str, Any], source: str) -> Any:
     """The architecture the checkpoint names; pre-training classes give way to their masked-LM sisters."""
-    named = (config.architectures or [""])[0].replace("ForPreTraining", "ForMaskedLM")
+    named = _architecture(config, source).replace("ForPreTraining", "ForMaskedLM")
     if options["trust_remote_code"] and getattr(config, "auto_map", None):
         return transformers.AutoModelForCausalLM if "CausalLM" in named else AutoModel
     known = getattr(transformers, named, None) if named else None
     if known is None and "gguf_file" in options:
         return transformers.AutoModelForCausalLM
+    if known is not None and not (isinstance(known, type) and issubclass(known, PreTrainedModel)):
+        raise BadInput(f"{source}: config.json names the architecture {named!r}, which is not a model of transformers.")
     return known or AutoModel
+
+
+def _architecture(config: Any, source: str) -> str:
+    named = config.architectures or [""]
+    if not isinstance(named, list) or not isinstance(named[0], str):
+        raise BadInput(
+            f"{source}: config.json has the architectures {str(named)[:80]!r}, not a list of names; correct it."
+        )
+    return named[0]
 
 
 def _tokenizer(source: str, options: dict[str, Any]) -> Any:
@@ -194,7 +230,10 @@ def _tokenizer(source: str, options: dict[str, Any]) -> Any:
         raise BadInput(f"The folder {source!r} has no tokenizer; save it there too, or give it to whence.load.")
     wanted = {name: options[name] for name in ("revision", "trust_remote_code", "gguf_file") if name in options}
     with _one_sentence(f"The tokenizer of {source}"):
-        return AutoTokenizer.from_pretrained(source, **wanted)
+        tokenizer = AutoTokenizer.from_pretrained(source, **wanted)
+        if "gguf_file" not in options:
+            return tokenizer
+        return with_ends(tokenizer, Path(str(cached_file(source, options["gguf_file"], revision=options["revision"]))))
 
 
 class _one_sentence:  # noqa: N801  (reads as the statement it is)
@@ -206,21 +245,29 @@ class _one_sentence:  # noqa: N801  (reads as the statement it is)
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: object) -> None:
+        if error is None or isinstance(error, WhenceError | MemoryError):
+            return
         for expected, sentence in _SENTENCES.items():
             if isinstance(error, expected):
                 raise BadInput(sentence.format(source=self.source, error=_first(error))) from error
+        if type(error).__name__ == "PanicException":  # tokenizers is written in Rust
+            raise BadInput(_SENTENCES[Exception].format(source=self.source, error=_first(error))) from error
 
 
-_SENTENCES: dict[type[Exception] | tuple[type[Exception], ...], str] = {
+_SENTENCES: dict[type[Exception], str] = {
     SafetensorError: "{source}: the safetensors file is broken ({error}); download it again.",
     json.JSONDecodeError: "{source}: a configuration file is not JSON ({error}).",
     OSError: "{source} is not a folder that can be read, nor a model that can be had from the Hub now ({error}).",
-    (ValueError, KeyError): "{source} cannot be loaded by transformers " + transformers.__version__ + " ({error}).",
+    RecursionError: "{source}: a configuration file is nested too deeply ({error}).",
+    Exception: "{source} cannot be loaded by transformers " + transformers.__version__ + " ({error}).",
 }
 
 
 def _first(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+    """The first line that says something: one that ends in a colon only announces the next."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    said = 2 if lines[0].endswith(":") else 1
+    return " ".join(line.strip() for line in lines[:said]).rstrip(".")
 
 
 def _device(device: str) -> torch.device:

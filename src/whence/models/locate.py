@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported, WhenceError
+from whence.models.affine import outermost
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted
 from whence.models.block import Batch
@@ -107,18 +108,19 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     row = row_of(stack.config.model_type, stack.config)
     if row is None and list(parents[blocks[0]].children()) != blocks:
         return None
-    projections = {found[module]: projected for module, projected in witness.projection.items()}
+    projections = {found[module]: outermost(linear, parents) for module, linear in witness.projection.items()}
     return Anatomy(model, row, stack, owner, tuple(blocks), projections, witness.heads, witness.causal, seam)
 
 
 def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy:
     """A model of which only some blocks attend (hybrids), or none (state-space models)."""
     blocks = _in_turn(model)
-    owner, stack = _around(blocks[0], _parents(model))
+    parents = _parents(model)
+    owner, stack = _around(blocks[0], parents)
     found = {module: block for block in blocks for module in block.modules() if module in witness.attention}
     if [found.get(module) for module in witness.attention] != [block for block in blocks if block in found.values()]:
         found, witness = {}, _Witness()  # outside the blocks, or several times in one
-    projections = {found[module]: projected for module, projected in witness.projection.items()}
+    projections = {found[module]: outermost(linear, parents) for module, linear in witness.projection.items()}
     unattending = frozenset(blocks) - set(found.values())
     return Anatomy(model, None, stack, owner, blocks, projections, witness.heads, _is_causal(stack), seam, unattending)
 

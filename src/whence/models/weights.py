@@ -9,7 +9,9 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn, ones_like
 from torch.func import functional_call
-from transformers.pytorch_utils import Conv1D
+
+from whence.errors import Unsupported
+from whence.models.affine import Affine, read_affine
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -38,18 +40,6 @@ class Norm:
     def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
         normed = self.linear(states) * self.scale(states)
         return normed if self.bias is None else normed + self.bias
-
-
-@dataclass(frozen=True)
-class Affine:
-    """x W + b, with W laid out input x output."""
-
-    weight: Float[Tensor, "i o"]
-    bias: Float[Tensor, " o"] | None
-
-    def __call__(self, states: Float[Tensor, "*_ i"]) -> Float[Tensor, "*_ o"]:
-        out = states @ self.weight
-        return out if self.bias is None else out + self.bias
 
 
 @dataclass(frozen=True)
@@ -125,12 +115,6 @@ def first(output: Any) -> Tensor:
     return output[0] if isinstance(output, tuple | list) else output
 
 
-def read_affine(module: Any) -> Affine:
-    """The weights of a Linear or a Conv1D (GPT-2 keeps them transposed)."""
-    weight = module.weight if isinstance(module, Conv1D) else module.weight.T
-    return Affine(weight.detach(), None if module.bias is None else module.bias.detach())
-
-
 def split_affine(affine: Affine) -> tuple[Affine, Affine]:
     """The two halves of a fused gate-and-up map; the first is the activated one in every family so far."""
     weights = affine.weight.chunk(2, dim=1)
@@ -148,6 +132,11 @@ def read_norm(module: nn.Module | None, offset: float, like: Float[Tensor, " m"]
     """A norm as numbers; Gemma stores weight - 1 (offset 1), OLMo stores none at all (then ones, like `like`)."""
     if module is None or isinstance(module, nn.Identity):
         return None
+    if any(module.children()):
+        raise Unsupported(
+            f"{type(module).__name__} is wrapped around a norm, which is not taken apart; of an adapter, merge it into"
+            " the model first (PEFT: merge_and_unload)."
+        )
     state = dict(module.named_parameters(recurse=False))
     weight = state["weight"].detach() + offset if "weight" in state else ones_like(like)
     bias = state["bias"].detach() if "bias" in state else None
