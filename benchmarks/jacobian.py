@@ -166,7 +166,7 @@ def show(name: str, sizes: Sizes, spent: dict[str, float], flow: Flow) -> None:
         ("tangent by tangent, a slice", tangents, f"exact is {tangents / exact:.1f} times faster"),
         (f"exact, {sizes.sources} of the sources", exact, f"{share:.0%} of the products' rate (goal 40 %)"),
         (
-            f"sketch at 2 %, {flow.probes} probes of {flow.bits} bits",
+            f"sketch at 2 %, {flow.probes} probes",
             sketch,
             f"{exact / sketch:.1f} times faster than exact (goal {GOALS[sizes.width]}), {tangents / sketch:.1f} than"
             f" tangent by tangent; misplaced {flow.misplaced:.1%}, standard error of a norm {cells:.1%}",

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from tests.families import batch, build
-from whence.linear import travel
 from whence.linear.controls import ENOUGH, steadied
 from whence.linear.sketch import probes
 from whence.linear.travel import Road
@@ -68,18 +67,3 @@ def test_layer_1_is_exact_whatever_the_memory(name, start, memory):
     with linearised(anatomy, given, embedding_sum=start == "sum") as chain:
         found = _first(Road.of(chain, 1, memory), _Asked.of(anatomy, given, None, None, [1, 4]))
     torch.testing.assert_close(found.squares.sqrt(), exact, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("start", ["embedding", "sum"])
-@pytest.mark.parametrize("name", ["bert", "albert", "modernbert", "gpt2", "llama", "gemma2", "olmo2", "phi"])
-def test_layer_1_from_maps_of_16_bits(name, start, monkeypatch):
-    monkeypatch.setattr(travel, "rounding_pays", lambda device: True)
-    monkeypatch.setattr(travel, "LARGE", 1)
-    anatomy, given = locate(build(name)), batch([6])
-    exact = jacobian(anatomy, given, mode="exact", layers=[1], start=start).norms[0]
-    with linearised(anatomy, given, embedding_sum=start == "sum") as chain:
-        road = Road.of(chain, 1, 2**31).coarser()
-        found = _first(road, _Asked.of(anatomy, given, None, None, None))
-    assert road.coarse and found.folded.own.dtype == torch.bfloat16
-    reached = exact > 0
-    assert (found.squares.sqrt()[reached] / exact[reached] - 1).abs().mean() < 0.01

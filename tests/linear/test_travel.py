@@ -49,22 +49,6 @@ def test_every_way_is_the_blocks_own(name, count, kept):
                 torch.testing.assert_close(found[layer, which] / scale, expected / scale, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("count", [FEW, MANY], ids=["few", "many"])
-@pytest.mark.parametrize("name", ["bert", "llama", "olmo2", "phi"])
-def test_sixteen_bits_are_near(name, count, monkeypatch):
-    """Every way, the maps of blocks among them: vectors to two parts in a hundred, lengths far better."""
-    monkeypatch.setattr(travel, "rounding_pays", lambda device: True)
-    monkeypatch.setattr(travel, "LARGE", 1)
-    with linearised(locate(build(name)), batch([TOKENS])) as chain:
-        road = Road.of(chain, 2, 2**28)
-        bundles = [Bundle(source, torch.randn(count, chain.width)) for source in SOURCES]
-        expected, found = arrived(road, bundles), arrived(road.coarser(), bundles)
-        for place, true in expected.items():
-            assert found[place].dtype == torch.bfloat16
-            assert 0 < (found[place].float() - true).norm() < 0.02 * true.norm()
-            assert (found[place].float().norm() / true.norm() - 1).abs() < 0.005
-
-
 def test_maps_are_not_kept_where_no_tangent_has_room_beside_them():
     with linearised(locate(build("bert")), batch([TOKENS])) as chain:
         road = Road.of(chain, 2, 2**28)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tests.measures.reference import apart, attention_vectors, block_vectors, double, ratios
-from whence.linear import travel
 from whence.measures.flow.contribution import jacobian
 from whence.measures.norms.block import block_norms, sketched_block_norms
 from whence.measures.norms.maps import NAMES, maps_and_mixing
@@ -66,19 +65,13 @@ def test_an_encoder_from_elsewhere_is_read_right(minilm):
 
 
 @pytest.mark.parametrize("name", ["minilm", "smollm2"])
-def test_sketched_norms_are_within_their_errors(name, request, monkeypatch):
-    """In 16 bits as in 32, against every direction of one source; SmolLM2 has massive activations."""
+def test_sketched_norms_are_within_their_errors(name, request):
+    """Against every direction of one source; SmolLM2 has massive activations."""
     model = request.getfixturevalue(name)
     given = encode(model.anatomy, model.tokenizer, sentence("The bridge is open.")).batch
     ask = {"layers": [1, 3], "sources": [2]}
     exact, held = jacobian(model.anatomy, given, mode="exact", **ask).norms, []
     for seed in range(3):
-        flows = []
-        for bits in (32, 16):
-            monkeypatch.setattr(travel, "rounding_pays", lambda device, bits=bits: bits == 16)
-            flow = jacobian(model.anatomy, given, mode="sketch", error=0.1, seed=seed, **ask)
-            assert flow.bits == bits
-            held.append((flow.norms - exact).abs() <= 2.5 * flow.standard_error + 1e-3 * exact)
-            flows.append(flow.norms[exact > 0])
-        assert (flows[1] / flows[0] - 1).abs().mean() < 0.005
+        flow = jacobian(model.anatomy, given, mode="sketch", error=0.1, seed=seed, **ask)
+        held.append((flow.norms - exact).abs() <= 2.5 * flow.standard_error + 1e-5 * exact)
     assert torch.stack(held).float().mean() > 0.9

@@ -1,33 +1,10 @@
-"""Every tensor of a derivative is rounded, once, and nothing of the model itself."""
+"""Half precision becomes float32, and what is precise enough stays the very same."""
 
 import torch
 
-from tests.families import batch, build
-from whence.linear.direct import direct
-from whence.linear.fold import fold
-from whence.models.linearise import linearised
+from tests.families import build
 from whence.models.locate import locate
-from whence.models.precision import rounded, rounding_pays, single
-
-
-def test_rounded_derivatives():
-    with linearised(locate(build("bert")), batch([4])) as chain:
-        step = chain.steps[0]
-        way = direct(step)
-        found = rounded(way)
-        assert found.parts is way.parts and found.reads.step is step
-        tensors = (found.project, found.spread, *found.reads.maps, found.feed.activated, found.after.blind)
-        assert {tensor.dtype for tensor in tensors} == {torch.bfloat16}
-        assert way.project.dtype == torch.float32
-        assert found.after.scale is way.after.scale  # one factor for a vector, whose rounding would not average out
-
-
-def test_a_matrix_for_all_tokens_stays_one():
-    with linearised(locate(build("bert")), batch([4])) as chain:
-        maps = fold(chain.steps[0], direct(chain.steps[0]), 50)
-        assert maps.keys.stride(0) == 0 and rounded(maps).keys.stride(0) == 0
-        assert rounded(maps).own.stride() == maps.own.stride()
-        torch.testing.assert_close(rounded(maps).keys.float(), maps.keys, rtol=2**-8, atol=0)
+from whence.models.precision import single
 
 
 def test_single_leaves_what_is_precise_enough():
@@ -35,8 +12,9 @@ def test_single_leaves_what_is_precise_enough():
     assert single(doubled) is doubled and single(halved).dtype == torch.float32
 
 
-def test_only_processors_that_are_known_to_gain_round(monkeypatch):
-    assert not rounding_pays(torch.device("meta"))
-    for name, expected in (("avx512_bf16", True), ("amx_bf16", True), ("avx2", False)):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda name=name: {name: True, "amx_int8": True})
-        assert rounding_pays(torch.device("cpu")) is expected
+def test_the_parts_of_a_block():
+    anatomy = locate(build("bert").to(torch.bfloat16))
+    parts = anatomy.parts(anatomy.blocks[0])
+    found = single(parts)
+    assert found.projection.weight.dtype == found.feed_forward.down.bias.dtype == torch.float32
+    assert single(found) is found and found.feed_forward.activation is parts.feed_forward.activation

@@ -163,6 +163,42 @@ def test_a_norm_in_the_wrong_place_is_seen():
         verify(replace(anatomy, row=swapped))
 
 
+def _massive(name):
+    """A model with one huge activation in every token, as trained ones have."""
+    model = build(name)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[:, 7] += 1e5
+    return model
+
+
+def test_a_massive_activation_is_no_failure():
+    assert capabilities(verify(locate(_massive("llama")))) == EVERYTHING
+
+
+def test_a_massive_activation_hides_no_wrong_part(monkeypatch):
+    """Every branch 11 % too large would be nothing beside the huge entry."""
+    anatomy = locate(_massive("llama"))
+    monkeypatch.setattr(type(anatomy), "projection", _enlarged(type(anatomy).projection, 1.11))
+    with pytest.raises(VerificationFailed, match="heads sum to the projection"):
+        verify(anatomy)
+
+
+def _enlarged(projection, factor):
+    def enlarged(anatomy, block):
+        found = projection(anatomy, block)
+        return replace(found, weight=factor * found.weight)
+
+    return enlarged
+
+
+def test_a_massive_activation_hides_no_wrong_branch(monkeypatch):
+    anatomy = locate(_massive("llama"))
+    parts = type(anatomy).parts
+    monkeypatch.setattr(type(anatomy), "parts", lambda a, block: replace(parts(a, block), residual_scale=1.11))
+    with pytest.raises(VerificationFailed, match="block outputs are the sum of their parts"):
+        verify(anatomy)
+
+
 def test_positions_shifted_by_left_padding_are_seen():
     anatomy = locate(build("roberta"))
     with pytest.raises(VerificationFailed, match="left padding"):

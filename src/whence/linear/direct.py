@@ -5,7 +5,7 @@ of the activation, attention) is computed once, and nothing is kept for a deriva
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from einops import rearrange
@@ -15,7 +15,7 @@ from torch.func import jvp
 
 from whence.linear.reading import Reading, alike, may_read_alike
 from whence.linear.scores import heads_tangent, scores_spread
-from whence.models.precision import KEPT, single
+from whence.models.precision import single
 from whence.models.tangent import Attended, Step
 from whence.models.weights import FeedForward, Norm, Opaque, Parts
 
@@ -28,7 +28,7 @@ class Tilt:
     """
 
     blind: Float[Tensor, "t m n"]
-    scale: Float[Tensor, "t m"] = field(metadata=KEPT)
+    scale: Float[Tensor, "t m"]
 
     @classmethod
     def of(cls, norm: Norm, states: Float[Tensor, "t m"]) -> "Tilt":
@@ -44,7 +44,7 @@ class Tilt:
 
     def ahead_of(self, maps: Float[Tensor, "t m n"]) -> Float[Tensor, "t m n"]:
         """This derivative, then one map per token."""
-        scaled = (maps * self.scale[..., None]).to(maps)
+        scaled = maps * self.scale[..., None]
         return scaled.baddbmm_(self.blind, self.blind.mT @ scaled, alpha=-1 / maps.shape[1])
 
 

@@ -63,7 +63,7 @@ def fold(step: Step, way: Direct | None, chunk: int) -> Folded | None:
     """The block's maps, made from `chunk` directions at a time; None where the block is not of this form.
 
     That is found by trying: a block whose tokens meet outside attention would give another derivative. `way` is the
-    block's derivative from its parts (`direct`); the maps have as many bits.
+    block's derivative from its parts (`direct`).
     """
     if step.attended is None:
         return None
@@ -74,19 +74,15 @@ def fold(step: Step, way: Direct | None, chunk: int) -> Folded | None:
     else:
         queries, keys, values, own = _reads(step, chunk)
         write = _writes(step, own, chunk)
-        if way is not None:
-            queries, keys, values, own, write = (maps.to(way.project) for maps in (queries, keys, values, own, write))
-    attended = step.attended if way is None else way.attended
-    own.baddbmm_(_through_scores(attended, queries), write)
-    folded = Folded(keys, values, own, write, attended)
-    return folded if step.agrees(folded.push, own.dtype) else None
+    own.baddbmm_(_through_scores(step.attended, queries), write)
+    folded = Folded(keys, values, own, write, step.attended)
+    return folded if step.agrees(folded.push) else None
 
 
 def _by_token(step: Step, way: Direct, chunk: int) -> ByToken:
     if way.reads.maps is None:
-        queries, keys, values = (maps.to(way.project) for maps in by_token(step, chunk))
-    else:
-        queries, keys, values = (weight.expand(len(step.states), -1, -1) for weight in way.reads.maps)
+        return by_token(step, chunk)
+    queries, keys, values = (weight.expand(len(step.states), -1, -1) for weight in way.reads.maps)
     return queries, keys, values
 
 

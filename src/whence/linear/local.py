@@ -19,7 +19,6 @@ from torch import Tensor
 from whence.linear.direct import direct
 from whence.linear.fold import Folded, bytes_of, fold
 from whence.linear.reading import may_read_alike
-from whence.models.precision import single
 from whence.models.tangent import Step
 
 WORK = 2**26  # bytes of the largest tensor alive at a time
@@ -39,9 +38,8 @@ def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"]
 def frobenius(folded: Folded, start: Float[Tensor, "s w m"] | None = None) -> Float[Tensor, "t s"]:
     """The same from the block's maps. With `start`, what leads to the block's input, by what that starts from."""
     if start is not None:
-        folded = single(folded)
         folded = replace(folded, keys=start @ folded.keys, values=start @ folded.values, own=start @ folded.own)
-    return _norms(single(_Heads.of(folded)), folded)
+    return _norms(_Heads.of(folded), folded)
 
 
 def multiplies_out(step: Step, memory: int) -> bool:
@@ -91,9 +89,9 @@ def _distinct(maps: Float[Tensor, "s m p"]) -> Float[Tensor, "x m p"]:
 
 def _norms(heads: _Heads, folded: Folded) -> Float[Tensor, "t s"]:
     write = rearrange(folded.write, "t (h e) m -> t h e m", h=len(heads.query))
-    reach = single(einsum(write, write, "t h e m, t f g m -> t h f e g"))
+    reach = einsum(write, write, "t h e m, t f g m -> t h f e g")
     squares = torch.cat([_squares(heads, reach, part) for part in _parts(heads)], dim=1)
-    own = torch.linalg.matrix_norm(_own(heads, folded), dtype=squares.dtype)
+    own = torch.linalg.matrix_norm(_own(heads, folded))
     squares.diagonal().copy_(own.square())
     return squares.clamp_(min=0).sqrt_()
 
@@ -131,4 +129,4 @@ def _own(heads: _Heads, folded: Folded) -> Float[Tensor, "t w m"]:
     scored = einsum(heads.keys, heads.query, gain, "t m h d, h t d, h t -> t m h")
     moved = rearrange(heads.value - heads.mixed, "h t e -> t 1 h e")
     given = (heads.values * rearrange(weights, "h t -> t 1 h 1")).addcmul_(scored[..., None], moved)
-    return torch.baddbmm(folded.own, rearrange(given, "t m h e -> t m (h e)").to(folded.own), folded.write)
+    return torch.baddbmm(folded.own, rearrange(given, "t m h e -> t m (h e)"), folded.write)

@@ -23,8 +23,7 @@ class Reading:
 
     def __call__(self, tangents: Float[Tensor, "t k m"]) -> ByToken:
         if self.maps is None:
-            given = rearrange(tangents, "t k m -> k t m").to(self.step.states)
-            return _side_by_side(*(part.to(tangents) for part in self.step.attends(given)))
+            return _side_by_side(*self.step.attends(rearrange(tangents, "t k m -> k t m")))
         queries, keys, values = (tangents @ weight for weight in self.maps)
         return queries, keys, values
 

@@ -30,8 +30,6 @@ PILOT, SOME = 4, 12  # probes and sources tried before the number needed is esti
 MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again; else it is one fewer
 USUAL = 10  # probes that progress counts on before it is known how many it takes
 PRIOR = 12  # probes that the pooled variance counts for
-ROUGH = 0.01  # errors from which tangents may have 16 bits
-ROUNDING, CHECKED = 0.25, 2  # how far off rounding may take a probe, as a share of the error; sources it is seen in
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
 SAVED = 0.4  # of the probes, when layer 1 is known
 
@@ -46,13 +44,12 @@ class First:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Norms, their standard errors, what is misplaced on average; how many probes of how many bits it took."""
+    """Norms, their standard errors, what is misplaced on average; how many probes it took."""
 
     norms: Float[Tensor, "layer target source"]
     errors: Float[Tensor, "layer target source"]
     misplaced: float
     probes: int
-    bits: int
 
 
 def sketched(
@@ -67,7 +64,8 @@ def sketched(
         raise BadInput(f"The error is a share between 0 and 1, and {error} was given.")
     width = road.chain.width
     count = min(PILOT, width)
-    trial = _tried(road, sources, error, seed, count)
+    trial = _Trial(road, sources, seed)
+    trial.reach(count, trial.some, USUAL)
     needed = _needed(count, trial.foreseen(), error, width)
     if needed > count and _steadying_pays(trial.road, needed * len(sources)):
         trial.know(first(trial.road))
@@ -81,7 +79,7 @@ def sketched(
         squares = trial.steady(everywhere)
         reached = misplaced(*estimate(squares, width, careful=False), whole=trial.whole)
         if reached <= error or needed == width:
-            return Sketch(*estimate(squares, width), reached, needed, trial.road.bits)
+            return Sketch(*estimate(squares, width), reached, needed)
         needed = max(needed + 1, _needed(needed, reached, error, width))
 
 
@@ -151,18 +149,6 @@ def probes(width: int, source: int, count: int, seed: int) -> Float[Tensor, "k w
     return torch.linalg.qr(torch.stack(drawn, dim=1)).Q.T * math.sqrt(width)
 
 
-def _tried(road: Road, sources: Sequence[int], error: float, seed: int, count: int) -> "_Trial":
-    """A few sources tried, in 16 bits where these are found to be off by far less than the error; else in 32."""
-    trial = _Trial(road.coarser() if error >= ROUGH else road, sources, seed)
-    trial.reach(count, trial.some, USUAL)
-    if not trial.road.coarse or trial.rounding(road) <= ROUNDING * error:
-        return trial
-    again = _Trial(road, sources, seed)
-    again.spent = trial.spent
-    again.reach(count, again.some, USUAL)
-    return again
-
-
 def _needed(count: int, reached: float, error: float, width: int) -> int:
     """How many probes it takes to reach an error, after what `count` of them reached."""
     return min(width, max(count, math.ceil(count * (reached / error) ** 2)))
@@ -205,7 +191,7 @@ class _Trial:
         lacking = [(place, range(self.done[place], count)) for place in places if self.done[place] < count]
 
         def visit(layer: int, sizes: Sizes, tangents: Float[Tensor, "u k m"]) -> None:
-            found = torch.linalg.vector_norm(tangents, dim=-1, dtype=squares.dtype).square().T
+            found = torch.linalg.vector_norm(tangents, dim=-1).square().T
             for which, own in zip(sizes, found.split(list(sizes.values())), strict=True):
                 place, probed = lacking[which]
                 squares[probed.start : probed.stop, layer, len(chain.states) - len(tangents) :, place] = own
@@ -221,14 +207,6 @@ class _Trial:
         for place, _ in lacking:
             self.done[place] = count
         self.squares = squares
-
-    def rounding(self, road: Road) -> float:
-        """How far off 16 bits take a token's change under one probe: the mean over layers and a few of the sources."""
-        places = self.some[:: math.ceil(len(self.some) / CHECKED)]
-        true = _Trial(replace(road, progress=None), [self.sources[place] for place in places], self.seed)
-        true.reach(1, range(len(places)))
-        found, expected = self.squares[0][..., places].sqrt(), true.squares[0].sqrt()
-        return ((found - expected).abs().sum(dim=1) / expected.sum(dim=1)).mean().item()
 
     def _telling(self, tangents: int, expected: int) -> Road:
         """The road, with progress that goes on where the last round left it."""

@@ -14,13 +14,11 @@ from whence.errors import BadInput
 from whence.linear.direct import Direct, direct
 from whence.linear.fold import Folded, bytes_of, fold, pays
 from whence.models.memory import gigabytes
-from whence.models.precision import COARSE, rounded, rounding_pays
 from whence.models.tangent import Chain, Step
 
 # rows of the matrix products: enough of them to run at full speed, few enough for the cache; with a matrix for every
 # token at least so many tangents
 ROWS, TANGENTS = 2048, 32
-LARGE = 256  # width from which tangents may have 16 bits: products of narrow models gain little
 # what is alive inside a block: so many tensors as wide as the stream, so many as large as the attention
 WIDE, SQUARE = 24, 6
 ALIVE = 8  # of the largest tensor, in blocks that are not known to attend
@@ -64,17 +62,13 @@ Way = Folded | _Whole  # both take tangents tokens first, of which the first, th
 
 @dataclass(frozen=True, eq=False)
 class Road:
-    """The blocks up to a depth with their derivatives from their parts; the maps of the first where they are kept.
-
-    A coarse one takes tangents through all blocks in 16 bits.
-    """
+    """The blocks up to a depth with their derivatives from their parts; the maps of the first where they are kept."""
 
     chain: Chain
     ways: tuple[Direct | None, ...]
     memory: int
     progress: Progress | None = None
     first: Folded | None = None
-    coarse: bool = False
 
     @classmethod
     def of(cls, chain: Chain, depth: int, memory: int, progress: Progress | None = None) -> "Road":
@@ -88,17 +82,6 @@ class Road:
         """With the maps of the first block, where a tangent has room beside them."""
         kept = replace(self, first=first)
         return kept if kept.room >= _inside(self.chain) else self
-
-    def coarser(self) -> "Road":
-        """In 16 bits, where that is faster and the blocks are known."""
-        states = self.chain.states
-        known = None not in self.ways and states.dtype == torch.float32 and states.shape[-1] >= LARGE
-        return replace(self, coarse=known and rounding_pays(states.device))
-
-    @property
-    def bits(self) -> int:
-        """Of a number in a tangent."""
-        return torch.finfo(COARSE if self.coarse else self.chain.states.dtype).bits
 
     @property
     def room(self) -> int:
@@ -120,13 +103,10 @@ class Road:
         """The quickest through a block."""
         kept = self.first if layer == 0 else None
         folded = self.fold(layer, chunk) if kept is None and folding else kept
-        return folded or _Whole(len(self.chain.states), self._known(layer) or _Own(self.chain.steps[layer]))
+        return folded or _Whole(len(self.chain.states), self.ways[layer] or _Own(self.chain.steps[layer]))
 
     def fold(self, layer: int, chunk: int) -> Folded | None:
-        return fold(self.chain.steps[layer], self._known(layer), chunk)
-
-    def _known(self, layer: int) -> Direct | None:
-        return rounded(self.ways[layer]) if self.coarse else self.ways[layer]
+        return fold(self.chain.steps[layer], self.ways[layer], chunk)
 
 
 def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
@@ -215,7 +195,7 @@ class _Pack:
 
     @classmethod
     def of(cls, road: Road, bundles: dict[int, Bundle]) -> "_Pack":
-        states = road.chain.states.to(COARSE) if road.coarse else road.chain.states
+        states = road.chain.states
         first = min(bundle.source for bundle in bundles.values()) if road.chain.causal else 0
         sizes = {which: len(bundle.vectors) for which, bundle in bundles.items()}
         tangents = states.new_zeros(len(states) - first, sum(sizes.values()), states.shape[-1])

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from whence.errors import Unsupported
+from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
@@ -91,6 +92,6 @@ def _read(anatomy: Anatomy, values: Float[Tensor, "b g s d"], units: Float[Tenso
     rows, width = rearrange(values, "b g s d -> (b s) (g d)"), anatomy.width
     found = Affine(rows[1 : width + 1] - rows[0], rows[0])
     random, heard = rearrange(units, "b s m -> (b s) m")[width + 1 :], rows[width + 1 :]
-    if not float((found(random) - heard).abs().max()) <= LIMITS[rows.dtype] * float(heard.abs().max()):
+    if apart(found(random), heard) > LIMITS[rows.dtype]:
         raise Unsupported(f"The values of the family {anatomy.family!r} are no affine map of what its attention reads.")
     return found

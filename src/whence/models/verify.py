@@ -14,13 +14,15 @@ import transformers
 from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
+from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace
+from whence.models.end_to_end import CLOSE, missed
 from whence.models.families import Mlp
 from whence.models.locate import WHERE, probe
 
-# largest error, relative to the largest entry, that rounding explains in each dtype; float64 is held to float32's
+# largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
 LIMITS = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
@@ -73,8 +75,8 @@ def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
 
 
 def _least(anatomy: Anatomy) -> str:
-    """What a model must give to be read at all: where not all layers attend, that its states can be followed."""
-    return "derivatives" if anatomy.unattending else "attention"
+    """What a model must give to be read at all: where no layer attends, that its states can be followed."""
+    return "attention" if anatomy.attending else "derivatives"
 
 
 def _gather(anatomy: Anatomy) -> _Evidence:
@@ -105,11 +107,13 @@ def _padding_id(anatomy: Anatomy) -> int:
 def _checks(found: _Evidence) -> tuple[Check, ...]:
     limit = LIMITS[found.plain.dtype]
     blocks, anatomy = found.seen.blocks, found.anatomy
-    unwatched = _apart(found.seen.logits, found.plain)
+    assert found.seen.logits is not None
+    unwatched = apart(found.seen.logits, found.plain)
     checks = [
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
+        Check("the blocks' derivatives give the model's", "derivatives", missed(anatomy), CLOSE[found.plain.dtype]),
     ]
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
@@ -131,12 +135,12 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     finished, summed = anatomy.finish(blocks[-1].output), _worst(blocks, _block_error)
     checks += [
         Check("block outputs are the sum of their parts", "norms", summed, limit),
-        Check("the final norm leads to the stack's output", "norms", _apart(finished, found.seen.output), limit),
+        Check("the final norm leads to the stack's output", "norms", apart(finished, found.seen.output), limit),
     ]
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if anatomy.head is not None:
-        checks.append(Check("the head gives the logits", "head", _apart(anatomy.head(finished), found.plain), limit))
+        checks.append(Check("the head gives the logits", "head", apart(anatomy.head(finished), found.plain), limit))
     return tuple(checks)
 
 
@@ -144,7 +148,7 @@ def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
     padded = found.padded[side]
     states = padded.output[padded.batch.mask.to(padded.output.device)][None]
     gives = PADDING[side] or _least(found.anatomy)
-    return Check(f"{side} padding changes nothing", gives, _apart(states, found.seen.output), limit)
+    return Check(f"{side} padding changes nothing", gives, apart(states, found.seen.output), limit)
 
 
 def _broken(blocks: tuple[Block, ...]) -> float:
@@ -154,7 +158,7 @@ def _broken(blocks: tuple[Block, ...]) -> float:
     """
     if any(block.input.ndim != 3 for block in blocks):
         return float("inf")
-    return max((_apart(after.input, before.output) for before, after in itertools.pairwise(blocks)), default=0.0)
+    return max((apart(after.input, before.output) for before, after in itertools.pairwise(blocks)), default=0.0)
 
 
 def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:
@@ -170,13 +174,6 @@ def _siblings(anatomy: Anatomy, block: torch.nn.Module) -> list[torch.nn.Module]
     return next(list(part) for part in lists if any(block is child for child in part))
 
 
-def _apart(found: Tensor | None, expected: Tensor) -> float:
-    """Largest difference relative to the largest entry; NaN counts as infinitely far."""
-    assert found is not None
-    error = ((found - expected).abs().max() / expected.abs().max()).item()
-    return error if error == error else float("inf")
-
-
 def _worst(blocks: tuple[Block, ...], error: Callable[[Block], float]) -> float:
     return max(error(block) for block in blocks)
 
@@ -190,7 +187,7 @@ def _row_error(block: Block) -> float:
 
 
 def _block_error(block: Block) -> float:
-    return _apart(block.rebuilt, block.output)
+    return apart(block.rebuilt, block.output, beside=block.input)
 
 
 def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
@@ -198,7 +195,7 @@ def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
         projection = anatomy.projection(anatomy.blocks[block.layer - 1])
         assert projection is not None and block.projected is not None
         total = block.mixed(projection)
-        return _apart(total if projection.bias is None else total + projection.bias, block.projected)
+        return apart(total if projection.bias is None else total + projection.bias, block.projected)
 
     return error
 

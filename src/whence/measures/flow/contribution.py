@@ -36,8 +36,7 @@ class Flow:
     """Norms of J_ij at the layers, targets and sources asked for; their standard errors when they were sketched.
 
     `probes` is how many directions of each source token were tried: all of them when exact. `misplaced` is the share of
-    a contribution that is expected at the wrong source, the mean over all targets and the layers down to the last;
-    `bits` are those of a number in the computation.
+    a contribution that is expected at the wrong source, the mean over all targets and the layers down to the last.
     """
 
     norms: Float[Tensor, "layer target source"]
@@ -48,7 +47,6 @@ class Flow:
     tokens: int
     standard_error: Float[Tensor, "layer target source"] | None = None
     misplaced: float = 0.0
-    bits: int = 32
 
     @property
     def contribution(self) -> Float[Tensor, "layer target source"]:
@@ -95,15 +93,14 @@ def jacobian(
         raise BadInput(f"Only the frobenius norm can be sketched, and {norm!r} was asked for; use mode='exact'.")
     found = _Asked.of(anatomy, batch, layers, targets, sources)
     with linearised(anatomy, batch, embedding_sum=start == "sum") as chain:
-        bits = torch.finfo(chain.states.dtype).bits
         if norm == "ones":
             ones = _ones(chain, found.depth, memory, progress)[..., list(found.sources)]
-            return found.flow(ones, probes=1, bits=bits)
+            return found.flow(ones, probes=1)
         if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
             road = Road.of(chain, found.depth, memory, progress)
             sketch = sketched(road, found.sources, error, seed, lambda road: _first(road, found))
-            return found.flow(sketch.norms, sketch.probes, sketch.bits, sketch.errors, sketch.misplaced)
-        return found.flow(_exact(chain, found, norm, memory, progress), chain.width, bits)
+            return found.flow(sketch.norms, sketch.probes, sketch.errors, sketch.misplaced)
+        return found.flow(_exact(chain, found, norm, memory, progress), chain.width)
 
 
 def jacobian_local(
@@ -175,14 +172,12 @@ class _Asked:
     def depth(self) -> int:
         return max(self.layers)
 
-    def flow(
-        self, norms: Tensor, probes: int, bits: int, errors: Tensor | None = None, misplaced: float = 0.0
-    ) -> Flow:
+    def flow(self, norms: Tensor, probes: int, errors: Tensor | None = None, misplaced: float = 0.0) -> Flow:
         """The rows asked for, out of all layers up to the depth and all targets."""
         places = torch.tensor([layer - 1 for layer in self.layers])
         norms, *rest = (part[places][:, list(self.targets)] for part in (norms, errors) if part is not None)
         error = rest[0] if rest else None
-        return Flow(norms, probes, self.layers, self.targets, self.sources, self.tokens, error, misplaced, bits)
+        return Flow(norms, probes, self.layers, self.targets, self.sources, self.tokens, error, misplaced)
 
 
 def _within(name: str, asked: Iterable[int] | None, lowest: int, highest: int) -> tuple[int, ...]:
@@ -268,9 +263,9 @@ def _first(road: Road, asked: _Asked) -> First | None:
     if not multiplies_out(step, road.memory):
         return First(_exact(chain, replace(asked, layers=(1,)), "frobenius", road.memory, None)[0].square(), None)
     folded = road.fold(0, portion(chain, road.memory))
-    if folded is None or step.attended is None:
+    if folded is None:
         return None
-    norms = frobenius(replace(folded, attended=step.attended), chain.start)  # to three digits, if the maps have 16 bits
+    norms = frobenius(folded, chain.start)
     return First(norms[:, list(asked.sources)].square(), folded)
 
 

@@ -23,7 +23,7 @@ def flow(settings: Settings) -> Found:
         "contribution_error": lambda: found.contribution_error,
     }
     values = {name: _placed(value(), found) for name, value in maps.items() if name in settings.wanted}
-    about = {"probes": found.probes, "misplaced": found.misplaced, "bits": found.bits}
+    about = {"probes": found.probes, "misplaced": found.misplaced}
     totals = {f"{name}_{what}": torch.tensor(value) for name in _OF_FLOW for what, value in about.items()}
     if settings.wanted & set(_SUMMARIES):
         whole = _placed(found.contribution, found)
