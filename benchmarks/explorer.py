@@ -140,7 +140,9 @@ def main() -> None:
     import whence
 
     process = subprocess.Popen(
-        [sys.executable, "-m", "whence", "serve", "--no-browse", "--port", "8799"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "whence", "serve", "--no-browse", "--no-token", "--port", "8799"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         address = process.stdout.readline().split()[2].rstrip("/")  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from collections import Counter
 from pathlib import Path
 
 import jaxtyping
@@ -91,3 +92,11 @@ def data() -> Path:
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says how many tests were skipped and why: what did not run is no success."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[-1]).removeprefix("Skipped: ") for report in reports)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason}", yellow=True)

@@ -35,19 +35,19 @@ def models():
 class Running:
     """An explorer on a free port, in a thread."""
 
-    def __init__(self, models, limits=None):
+    def __init__(self, models, limits=None, token=None, host="127.0.0.1"):
         from whence.web.app import create
-        from whence.web.serve import SETTINGS
+        from whence.web.serve import in_address, settings
 
-        self.app = create(models, limits)
+        self.app = create(models, limits, token=token)
         self.service = self.app.service
-        self._server = uvicorn.Server(uvicorn.Config(self.app, port=0, **SETTINGS))
+        self._server = uvicorn.Server(uvicorn.Config(self.app, host=host, port=0, **settings(self.app.service.limits)))
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
         while not self._server.started:
             time.sleep(0.01)
         port = self._server.servers[0].sockets[0].getsockname()[1]
-        self.address = f"http://127.0.0.1:{port}"
+        self.address = f"http://{in_address(host)}:{port}"
 
     def client(self):
         return httpx.Client(base_url=self.address, timeout=60)
@@ -76,8 +76,8 @@ def started(models):
     """Starts servers with limits of their own."""
     running = []
 
-    def start(limits):
-        running.append(Running(models, limits))
+    def start(limits=None, **options):
+        running.append(Running(models, limits, **options))
         return running[-1]
 
     yield start

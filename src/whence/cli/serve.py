@@ -13,6 +13,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     allow_host: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
+    token: bool = True,
     browse: bool = True,
     tokens: int = 1024,
     source: Source = Source(),  # noqa: B008  (frozen)
@@ -30,6 +31,8 @@ def serve(
         The port; the first free one from 8765 on when not given.
     allow_host
         A name by which other machines call this one; requests to any other name are refused.
+    token
+        Answer only those who know the token in the address that is printed.
     browse
         Open the page in the browser.
     tokens
@@ -45,4 +48,5 @@ def serve(
     sources = [source.named(name) for name in models] or [source]
     loaded = [one.load() for one in sources]
     by_name = {model.id: model for model in loaded}
-    serve(by_name, host=host, port=port, hosts=allow_host, limits=Limits(tokens=tokens), browse=browse)
+    limits = Limits(tokens=tokens)
+    serve(by_name, host=host, port=port, hosts=allow_host, limits=limits, token=token, browse=browse)

@@ -69,8 +69,13 @@ class Explorer(FastAPI):
         return described
 
 
-def create(models: Mapping[str, Model], limits: Limits | None = None, hosts: Iterable[str] = ()) -> Explorer:
-    """The application for these models; `hosts` are names it answers to besides those of this machine."""
+def create(
+    models: Mapping[str, Model], limits: Limits | None = None, hosts: Iterable[str] = (), token: str | None = None
+) -> Explorer:
+    """The application for these models; `hosts` are names it answers to besides those of this machine.
+
+    With a `token` it answers only those who know it.
+    """
     bounds = limits or Limits()
     service = Service(models, bounds)
 
@@ -82,7 +87,7 @@ def create(models: Mapping[str, Model], limits: Limits | None = None, hosts: Ite
     app = Explorer(service, living)
     app.include_router(router)
     answers.install(app)
-    app.add_middleware(Guard, hosts=(*LOOPBACK, *hosts), body=bounds.body)
+    app.add_middleware(Guard, hosts=(*LOOPBACK, *hosts), limits=bounds, token=token)
     return app
 
 

@@ -1,10 +1,15 @@
-"""Who may ask and how much: Host, Origin and size of every request, and what every answer forbids the browser."""
+"""Who may ask and how much: Host, Origin, token and size of every request, and what an answer forbids the browser."""
 
+import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import JSONResponse
+
+from whence.web.limits import Limits
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -14,6 +19,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OTHER_SITES = ("cross-site", "same-site")  # the same site, on another port, is another program
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+NO_TOKEN = (
+    "The explorer asks for its token: open the address that it printed when it was started, which ends in /?token=…,"
+    " or start it with --no-token."
+)
 POLICY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
     " img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -26,35 +35,62 @@ POLICY = {
 
 
 class Guard:
-    """Refuses foreign hosts (a name that was made to point here), foreign origins (other pages) and large bodies."""
+    """Refuses foreign hosts (a name that was made to point here), foreign origins (other pages), and large bodies.
 
-    def __init__(self, app: App, hosts: Iterable[str], body: int):
-        self.app, self.hosts, self.body = app, frozenset(hosts), body
+    Where there is a token, it refuses those who do not know it; and bodies that are slow.
+    """
+
+    def __init__(self, app: App, hosts: Iterable[str], limits: Limits, token: str | None = None):
+        self.app, self.hosts, self.limits, self.token = app, frozenset(hosts), limits, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})
-        answer = _policed(send)
-        refusal = self._refusal(Headers(scope=scope))
-        content = b"" if refusal else await self._content(receive)
-        if refusal is None and content is None:
-            refusal = self._too_large("more")
-        if refusal is not None:
-            return await refusal(scope, receive, answer)
-        return await self.app(scope, _replayed(content or b"", receive), answer)
+        request = Request(scope)
+        answer = _policed(send, self._cookie(request))
+        content = self._refusal(request.headers) or self._unknown(request) or await self._arrived(receive)
+        if isinstance(content, JSONResponse):
+            return await content(scope, receive, answer)
+        return await self.app(scope, _replayed(content, receive), answer)
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if _name(host) not in self.hosts:
+        hosts, origins = headers.getlist("host") or [""], headers.getlist("origin")  # of two, both count
+        if any(_name(host) not in self.hosts for host in hosts):
             return _refused(403, "This server answers only to the names it was started for; open the address it shows.")
-        if (origin is not None and origin != f"http://{host}") or _foreign(headers):
+        if any(origin != f"http://{host}" for origin in origins for host in hosts) or _foreign(headers):
             return _refused(403, "The request comes from another site; open the explorer's own page.")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             return _refused(400, "The Content-Length is not a number.")
-        return self._too_large(f"{int(length):,}") if int(length) > self.body else None
+        return self._too_large(f"{int(length):,}") if int(length) > self.limits.body else None
+
+    def _unknown(self, request: Request) -> JSONResponse | None:
+        if self.token is None or self._known(request.cookies.get(_cookie_name(request))) or self._named(request):
+            return None
+        return _refused(403, NO_TOKEN)
+
+    def _known(self, token: str | None) -> bool:
+        """Compared in constant time: how long a refusal takes tells nothing about the token."""
+        return secrets.compare_digest((token or "").encode(), (self.token or "").encode())
+
+    def _named(self, request: Request) -> bool:
+        return self._known(request.query_params.get("token"))
+
+    def _cookie(self, request: Request) -> str | None:
+        """Whoever came with the token in the address keeps it as a cookie that no script and no other site can use."""
+        if self.token is None or not self._named(request):
+            return None
+        return f"{_cookie_name(request)}={self.token}; HttpOnly; SameSite=Strict; Path=/"
+
+    async def _arrived(self, receive: Receive) -> bytes | JSONResponse:
+        try:
+            async with asyncio.timeout(self.limits.arrival):
+                content = await self._content(receive)
+        except TimeoutError:
+            return _refused(408, f"The request did not arrive within {self.limits.arrival:g} s; send it again.")
+        return self._too_large("more") if content is None else content
 
     async def _content(self, receive: Receive) -> bytes | None:
         """The whole body, or nothing when there is more than may be."""
@@ -64,18 +100,20 @@ class Guard:
             if message["type"] != "http.request":
                 return content
             content += message.get("body", b"")
-            if len(content) > self.body:
+            if len(content) > self.limits.body:
                 return None
             more = message.get("more_body", False)
         return content
 
     def _too_large(self, length: str) -> JSONResponse:
-        return _refused(413, f"The request has {length} bytes and at most {self.body:,} are taken; shorten the text.")
+        most = f"{self.limits.body:,}"
+        return _refused(413, f"The request has {length} bytes and at most {most} are taken; shorten the text.")
 
 
 def _foreign(headers: Headers) -> bool:
     """Another site's page asks for something to use; following a link from there to here is not that."""
-    return headers.get("sec-fetch-site") in OTHER_SITES and headers.get("sec-fetch-dest") != "document"
+    foreign = any(site in OTHER_SITES for site in headers.getlist("sec-fetch-site"))
+    return foreign and set(headers.getlist("sec-fetch-dest")) != {"document"}
 
 
 def _name(host: str) -> str:
@@ -83,8 +121,14 @@ def _name(host: str) -> str:
     return host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
 
 
+def _cookie_name(request: Request) -> str:
+    """One for every port: a browser shows a cookie to every port of a machine, and two explorers have two tokens."""
+    server = request.scope.get("server")
+    return f"whence-{server[1] if server else 0}"
+
+
 def _refused(status: int, sentence: str) -> JSONResponse:
-    return JSONResponse({"error": sentence}, status, headers={"Connection": "close"} if status == 413 else None)
+    return JSONResponse({"error": sentence}, status, headers={"Connection": "close"} if status in (408, 413) else None)
 
 
 def _replayed(content: bytes, receive: Receive) -> Receive:
@@ -97,13 +141,15 @@ def _replayed(content: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-def _policed(send: Send) -> Send:
+def _policed(send: Send, cookie: str | None) -> Send:
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in POLICY.items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
+            if cookie is not None:
+                headers.append("Set-Cookie", cookie)
         await send(message)
 
     return with_headers

@@ -1,11 +1,13 @@
 """Who waits for which computation: one at a time, cheap ones first, each of them once however many ask for it."""
 
+import contextlib
 import heapq
 import itertools
 import logging
 import secrets
 import threading
 import time
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -95,18 +97,19 @@ class Jobs:
             job.tickets.discard(ticket)
             if job.tickets or job.finished.done():
                 return
-            if self._alive.get(job.key) is job:
-                del self._alive[job.key]
-            self._queue = [entry for entry in self._queue if entry[1] is not job]
-            heapq.heapify(self._queue)
-        if not job.running:
-            job.finished.set_exception(Cancelled("The job was cancelled."))
+            self._leave(job)
+            if not job.running:
+                self._queue = [entry for entry in self._queue if entry[1] is not job]
+                heapq.heapify(self._queue)
+                job.finished.set_exception(_cancelled())
 
     def close(self) -> None:
         with self._turn:
             self._open = False
             for job in self._alive.values():
                 job.tickets.clear()
+                if not job.running and not job.finished.done():  # it may be closed twice
+                    job.finished.set_exception(_cancelled())
             self._turn.notify_all()
         self._worker.join(timeout=10)
 
@@ -130,13 +133,13 @@ class Jobs:
     def _run(self) -> None:
         while (job := self._next()) is not None:
             began = time.monotonic()
+            outcome: BaseException | None = None
             try:
                 job.work(self._watched(job, began))
-                outcome: BaseException | None = None
             except BaseException as error:
                 outcome = error
-                if not isinstance(error, WhenceError):
-                    log.exception("A job of the explorer failed")
+                _log(error)
+                traceback.clear_frames(error.__traceback__)  # a ticket keeps the error, not the tensors it was met with
             self._end(job, outcome, time.monotonic() - began)
 
     def _next(self) -> Job | None:
@@ -152,7 +155,7 @@ class Jobs:
     def _watched(self, job: Job, began: float) -> Progress:
         def progress(done: int, of: int) -> None:
             if not job.tickets:
-                raise Cancelled("The job was cancelled.")
+                raise _cancelled()
             if time.monotonic() - began > self.seconds:
                 raise TooLong(f"The computation took longer than {self.seconds:.0f} s; shorten the text.")
             job.done, job.of = done, of
@@ -160,12 +163,27 @@ class Jobs:
         return progress
 
     def _end(self, job: Job, outcome: BaseException | None, seconds: float) -> None:
-        with self._turn:
+        with self._turn:  # a cancel comes before all of this or after it
             job.running = False
-            if self._alive.get(job.key) is job:
-                del self._alive[job.key]
+            self._leave(job)
             self._usual += 0.2 * (seconds - self._usual)
-        if outcome is None:
-            job.finished.set_result(None)
-        else:
-            job.finished.set_exception(outcome)
+            if outcome is None:
+                job.finished.set_result(None)
+            else:
+                job.finished.set_exception(outcome)
+
+    def _leave(self, job: Job) -> None:
+        """The next to ask for this key begins a new job."""
+        if self._alive.get(job.key) is job:
+            del self._alive[job.key]
+
+
+def _cancelled() -> Cancelled:
+    return Cancelled("The job was cancelled.")
+
+
+def _log(error: BaseException) -> None:
+    """Shows what nobody foresaw; a log that cannot be written does not end the worker."""
+    if not isinstance(error, WhenceError):
+        with contextlib.suppress(Exception):
+            log.error("A job of the explorer failed", exc_info=error)

@@ -9,6 +9,8 @@ class Limits:
 
     body: int = 2**18
     "Bytes of a request."
+    arrival: float = 30.0
+    "Seconds the head of a request may take to arrive, and its body as many again."
     tokens: int = 1024
     "Tokens of a sentence, special ones included."
     waiting: int = 16

@@ -1,5 +1,7 @@
 """How the explorer is started: models loaded, a port found, a page opened."""
 
+import ipaddress
+import secrets
 import socket
 import threading
 import webbrowser
@@ -28,10 +30,14 @@ def serve(
     port: int | None = None,
     hosts: Iterable[str] = (),
     limits: Limits | None = None,
+    token: bool = True,
     browse: bool = False,
     say: Callable[[str], None] = partial(print, flush=True),  # noqa: B008
 ) -> None:
-    """Runs the explorer until it is interrupted. Without a port, the first free one from 8765 on."""
+    """Runs the explorer until it is interrupted. Without a port, the first free one from 8765 on.
+
+    It answers only those who know the `token` in the address it prints, unless that is False.
+    """
     try:
         import uvicorn
 
@@ -39,20 +45,39 @@ def serve(
     except ModuleNotFoundError as error:
         raise Unsupported(f"The explorer needs the package {error.name}: pip install 'whence[web]'.") from error
     listening = _listen(host, port)
-    app = create(models, limits, (host, *hosts))
+    secret = secrets.token_hex(24) if token else None
+    app = create(models, limits, [in_address(name) for name in (host, *hosts)], secret)
     app.service.warm()
-    address = f"http://{host}:{listening.getsockname()[1]}/"
+    address = f"http://{in_address(host)}:{listening.getsockname()[1]}/" + (f"?token={secret}" if secret else "")
     say(f"The explorer: {address}  (Ctrl+C ends it)")
     if browse:
         threading.Timer(0.3, webbrowser.open, [address]).start()
-    uvicorn.Server(uvicorn.Config(app, **SETTINGS)).run(sockets=[listening])
+    uvicorn.Server(uvicorn.Config(app, **settings(app.service.limits))).run(sockets=[listening])
+
+
+def settings(limits: Limits) -> dict[str, Any]:
+    """How uvicorn is run."""
+    from whence.web.arrival import Hurried
+
+    return SETTINGS | {"http": partial(Hurried, seconds=limits.arrival)}
+
+
+def in_address(host: str) -> str:
+    """The host as an address and a Host header have it: IPv6 in brackets and as short as it can be."""
+    try:
+        number = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return host
+    return f"[{number.compressed}]" if number.version == 6 else host
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
     """A socket on this port, or on the first free one of the usual ten."""
+    bare = host.strip("[]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
     for candidate in [port] if port is not None else range(PORT, PORT + 10):
         try:
-            return socket.create_server((host, candidate))
+            return socket.create_server((bare, candidate), family=family)
         except OSError as error:
             reason = error.strerror or str(error)
     wanted = f"port {port}" if port is not None else f"ports {PORT} to {PORT + 9}"

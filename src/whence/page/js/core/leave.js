@@ -47,7 +47,8 @@ export function csv({ header, rows }) {
 
 export function quoted(cell) {
   if (typeof cell === "number") return Number.isFinite(cell) ? String(Number(cell.toPrecision(6))) : "";
-  return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell;
+  const text = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell; // a spreadsheet would run it
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 const MOST_ROWS = 2000;

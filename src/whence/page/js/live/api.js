@@ -5,6 +5,10 @@ import { open } from "../core/data.js";
 const SILENT = "The server does not answer; start it again (whence serve), then measure again.";
 const PATIENCE = 2000; // milliseconds the browser may try to reach a server that was lost
 
+// The token is a cookie by now; out of the address it is not shown, kept in the history or copied with a link.
+const asked = new URLSearchParams(location.search);
+if (asked.has("token")) history.replaceState(null, "", location.pathname + location.hash);
+
 // A refusal: the server's sentence.
 export class Refused extends Error {
   constructor(sentence, status) {
