@@ -41,8 +41,10 @@ def table(records: list[dict[str, Any]]) -> str:
     for record in records:
         groups[_row(record["verdict"])].append(record["type"])
     order = sorted(groups, key=lambda row: (OUTCOMES.index(row[0]), -len(groups[row]), row[1]))
-    rows = [f"| {outcome} | {what} | {len(groups[outcome, what])} | {_names(groups[outcome, what])} |"
-            for outcome, what in order]
+    rows = [
+        f"| {outcome} | {what} | {len(groups[outcome, what])} | {_names(groups[outcome, what])} |"
+        for outcome, what in order
+    ]
     head = ["| | | types | |", "|---|---|---|---|"]
     return "\n".join([f"transformers {transformers.__version__}, {len(records)} types: {listed}.", "", *head, *rows])
 

@@ -27,7 +27,10 @@ TABLE = "answers"
 # what a manifest and a record must be when they are read back
 SHAPE = {
     **dict.fromkeys(("kind", "dtype", "corpus"), str),
-    "part_size": POSITIVE, "sentences": COUNT, "parameters": object, "versions": {str: str},
+    "part_size": POSITIVE,
+    "sentences": COUNT,
+    "parameters": object,
+    "versions": {str: str},
     "model": {"id": str, "revision": str | None, "weights_sha256": str},
 }
 RECORD = {"sentences": COUNT}

@@ -44,12 +44,19 @@ SHAPE = {
     "model": {
         **dict.fromkeys(("id", "family", "dtype", "device"), str),
         **dict.fromkeys(("weights_sha256", "tokenizer_sha256"), _DIGEST),
-        "revision": str | None, "layers": COUNT, "heads": COUNT, "causal": bool,
+        "revision": str | None,
+        "layers": COUNT,
+        "heads": COUNT,
+        "causal": bool,
     },
     "plan": {
         **{name: [str] for name in ("measures", "variables", "by")},
         **dict.fromkeys(("part_size", "batch_tokens", "threads"), POSITIVE),
-        "options": {str: object}, "layers": [POSITIVE], "maps": bool, "neighbours": COUNT, "too_long": str,
+        "options": {str: object},
+        "layers": [POSITIVE],
+        "maps": bool,
+        "neighbours": COUNT,
+        "too_long": str,
     },
     "seed": int,
     "versions": dict.fromkeys(_LIBRARIES, str),
@@ -60,7 +67,10 @@ FINISHED = {
     "files": FILES,
 }
 RECORD = {
-    "sha256": _DIGEST, "too_long": str, "sentences": COUNT, "tokens": COUNT,
+    "sha256": _DIGEST,
+    "too_long": str,
+    "sentences": COUNT,
+    "tokens": COUNT,
     "skipped": [{"sentence": COUNT, "why": str}],
 }
 

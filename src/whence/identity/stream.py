@@ -34,7 +34,10 @@ CHUNK = 2**20
 NOTE = "done.json"
 FRESH = {"sentences": 0, "tokens": 0}
 SHAPE = {
-    "sentences": COUNT, "tokens": COUNT, "corpus": str, "finished?": bool,
+    "sentences": COUNT,
+    "tokens": COUNT,
+    "corpus": str,
+    "finished?": bool,
     "files": {str: {"bytes": COUNT, "sha256": str}},
 }
 Progress = Callable[[int, int], None]

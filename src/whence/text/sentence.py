@@ -125,7 +125,8 @@ def check_names(given: Sentence) -> None:
     """Nothing, or an error when an id, a document, a label or an entity cannot be written as UTF-8."""
     check_encodable(given.id, "The id")
     check_encodable(given.document, "The document")
-    for each in (given, *given.words, *given.mentions):
+    annotated: tuple[Sentence | Word | Mention, ...] = (given, *given.words, *given.mentions)
+    for each in annotated:
         for name, value in each.labels.items():
             check_encodable(name, "The name of a label")
             check_encodable(value, f"The label {name!r}")

@@ -115,7 +115,7 @@ def _node(line: Line) -> _Node:
         raise _Fault(f"the line has {len(cells)} columns, and {wanted}", line.number)
     try:
         # the package's own reading of a line takes two spaces for the end of a column
-        found = {
+        found: dict[str, Any] = {
             name: PARSERS[name](cells, place) if name in PARSERS else cells[place]
             for place, name in enumerate(DEFAULT_FIELDS)
         }
