@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 import whence
 from tests.families import scatter
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import HEADS, MAP, MEASURES, METHODS, variables
+from whence.measures.registry import HEADS, MAP, MEASURES, ANALYSES, variables
 
 SHORT = "Paris is the capital of [MASK]."
 CHEAP = [name for name in MEASURES if name != "minimum_simplex"]
@@ -66,9 +66,9 @@ def test_rolled_out_maps_of_chosen_layers_start_at_the_first(builtin, everything
 
 
 def test_methods_are_named(everything):
-    assert tuple(everything["method"].values) == METHODS
+    assert tuple(everything["analysis"].values) == ANALYSES
     np.testing.assert_allclose(
-        everything.mixing.sel({"method": "attn_w"}), 1 - np.diagonal(everything.attn_w, axis1=1, axis2=2), atol=1e-5
+        everything.mixing.sel({"analysis": "attn_w"}), 1 - np.diagonal(everything.attn_w, axis1=1, axis2=2), atol=1e-5
     )
 
 
@@ -90,7 +90,7 @@ def test_nothing_flows_from_the_future(smollm2):
 
 
 def test_a_family_outside_the_table_gives_what_it_can(odd):
-    found = whence.measure(odd, "a b c a", ["attention", "effective", "null", "rank", "attn_w"])
+    found = whence.measure(odd, "a b c a", ["attention", "effective", "null", "value_rank", "attn_w"])
     assert np.isfinite(found.effective.values).all()
     with pytest.raises(Unsupported, match=r"'mixing' needs norms.*'ctrl'"):
         whence.measure(odd, "a b c", ["mixing"])

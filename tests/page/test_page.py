@@ -27,7 +27,7 @@ def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0
     attention /= attention.sum(axis=-1, keepdims=True)
     null = numbers.normal(0, 0.05, attention.shape).astype(np.float32)
     names, special = np.array(tokens, dtype=str), np.array([token.startswith("[") for token in tokens])
-    coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "method": ["attn_w", "attnresln_n"]}
+    coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "analysis": ["attn_w", "attnresln_n"]}
     for side in ("target", "source"):
         coords |= {f"{side}_token": (side, names), f"{side}_word": (side, names), f"{side}_is_special": (side, special)}
     return xarray.Dataset(
@@ -35,10 +35,10 @@ def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0
             "attention": (PER_HEAD, attention),
             "effective": (PER_HEAD, attention - null),
             "null": (PER_HEAD, null),
-            "rank": (("layer", "head"), np.full((layers, heads), 4)),
+            "value_rank": (("layer", "head"), np.full((layers, heads), 4)),
             "attn_w": (PER_LAYER, attention.mean(axis=1)),
             "contribution": (PER_LAYER, attention.mean(axis=1)),
-            "mixing": (("method", "layer", "target"), numbers.random((2, layers, size), dtype=np.float32)),
+            "mixing": (("analysis", "layer", "target"), numbers.random((2, layers, size), dtype=np.float32)),
         },
         coords,
         {"model": "a/model", "causal": causal, "text": " ".join(tokens)},
@@ -121,7 +121,7 @@ def test_hostile_tokens_stay_text():
     assert all(token["shown"].strip() for token in embedded(text)["tokens"])
 
 
-@pytest.mark.parametrize("name", ["attention", "null", "contribution", "mixing", "rank"])
+@pytest.mark.parametrize("name", ["attention", "null", "contribution", "mixing", "value_rank"])
 def test_small_arrays_come_back_exactly(name):
     ds = sentence(TOKENS)
     assert np.array_equal(unpacked(embedded(page(ds))["variables"][name]), ds[name].values.astype(np.float32))
@@ -183,7 +183,7 @@ def test_parts_of_attention_that_have_to_be_written(why):
 
 def test_axes_are_in_one_order_whatever_the_dataset_has():
     ds = sentence(TOKENS)
-    turned = payload(ds.transpose("source", "target", "head", "layer", "method"))["variables"]["attention"]
+    turned = payload(ds.transpose("source", "target", "head", "layer", "analysis"))["variables"]["attention"]
     assert turned["dims"] == list(PER_HEAD)
     assert np.array_equal(unpacked(turned), ds["attention"].values)
 
@@ -223,6 +223,6 @@ def test_causal_is_said_and_may_be_missing():
 
 def test_methods_and_maps_come_best_first():
     data = payload(sentence(TOKENS))
-    assert data["methods"] == ["attnresln_n", "attn_w"]
-    assert data["method_places"] == {"attn_w": 0, "attnresln_n": 1}
+    assert data["analyses"] == ["attnresln_n", "attn_w"]
+    assert data["analysis_places"] == {"attn_w": 0, "attnresln_n": 1}
     assert data["maps"] == ["contribution", "attn_w"]

@@ -103,7 +103,7 @@ def test_a_pair_is_read_as_one(client):
 
 def test_parts_are_put_together_and_known_arrays_left_out(client):
     one, _ = finished(client, ask(client, measures=["attention", "mixing"]))
-    two, _ = finished(client, ask(client, measures=["norms", "rank"]))
+    two, _ = finished(client, ask(client, measures=["norms", "value_rank"]))
     header, arrays = unpacked(client.get(f"/api/results/{one},{two}?have=attention,mixing").content)
     assert "attention" not in arrays and "attn_n" in arrays
     assert {"attention", "attn_n"} <= set(header["labels"])
@@ -118,7 +118,7 @@ def test_parts_of_different_sentences_are_refused(client):
     assert answer.status_code == 422 and "different sentences" in sentence_of(answer)
 
 
-@pytest.mark.parametrize("measures", [["rank"], ["expansion"], ["head"], ["contribution"], ["rollout_attn_w"]])
+@pytest.mark.parametrize("measures", [["value_rank"], ["expansion"], ["head"], ["contribution"], ["rollout_attn_w"]])
 def test_every_kind_of_measure_can_be_read(client, measures):
     key, _ = finished(client, ask(client, measures=measures))
     header, _ = unpacked(client.get(f"/api/results/{key}").content)

@@ -386,9 +386,9 @@ def test_what_is_drawn_beside_leaves_too(visit, models):
         own = [float(row[4]) for row in cells if row[1] == str(layer)]
         assert found["mixing attn_n", layer] == pytest.approx(sum(own) / len(own), rel=1e-4)
     measured = whence.measure(models[TINY], MASKED, ["mixing"])["mixing"]
-    for method, own in measured.groupby("method"):
-        expected = own.squeeze("method").mean("target").values.tolist()
-        assert [found[f"mixing {method}", layer] for layer in (1, 2, 3)] == pytest.approx(expected, rel=1e-4)
+    for analysis, own in measured.groupby("analysis"):
+        expected = own.squeeze("analysis").mean("target").values.tolist()
+        assert [found[f"mixing {analysis}", layer] for layer in (1, 2, 3)] == pytest.approx(expected, rel=1e-4)
     show(page, "prediction")
     header, rows = table_of(page, "prediction", also="agreement")
     expected = whence.lm_head(models[TINY], MASKED, layer="all")

@@ -166,7 +166,7 @@ def _text(
         for line in stages(prediction, console.width):
             console.print(line, soft_wrap=True)
         console.print()
-    if "layer" in found.dims:
+    if found.sizes["layer"] > 1:
         _print_lens(found)
     else:
         _print_grid(found)
@@ -184,8 +184,8 @@ def _layer(given: str | None) -> str | int | list[int] | None:
 
 
 def _print_grid(found: "xarray.Dataset") -> None:
-    for place in range(found.sizes.get("position", 1)):
-        one = found.isel(position=place) if "position" in found.dims else found
+    for place in range(found.sizes["position"]):
+        one = found.isel(layer=0, position=place)
         names = [str(name) for name in one.stage.values]
         print("Spearman correlation of the scores over the vocabulary")
         rows = [(name, *(f"{value:.2f}" for value in one.spearman.sel(stage=name).values)) for name in names]
@@ -197,11 +197,11 @@ def _print_lens(found: "xarray.Dataset") -> None:
     from whence.plot import legible
 
     names = [str(name) for name in found.stage.values]
-    for place in range(found.sizes.get("position", 1)):
-        one = found.isel(position=place) if "position" in found.dims else found
+    for place in range(found.sizes["position"]):
+        one = found.isel(position=place)
         print("Best token by layer (rows) and step (columns)")
         rows = [
-            (str(layer), *(legible(str(word)) for word in one.top.sel(layer=layer, rank=1).values))
+            (str(layer), *(legible(str(word)) for word in one.top.sel(layer=layer, best=1).values))
             for layer in one.layer.values[::-1]
         ]
         table(("layer", *names), rows)

@@ -11,7 +11,7 @@ from torch import Tensor
 from whence.corpus.annotate import Coded
 from whence.corpus.plan import Plan
 from whence.corpus.summaries import TO, summaries
-from whence.measures.registry import BY_HEAD, HEADS, MAP, METHODS, RATIO, Settings, variables
+from whence.measures.registry import BY_HEAD, HEADS, MAP, ANALYSES, RATIO, Settings, variables
 from whence.models.block import Batch, Block
 from whence.models.capture import walk
 from whence.models.load import Model
@@ -150,15 +150,15 @@ def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) 
 
 def _keep_map(found: Measured, name: str, values: Float[Tensor, "b l t s"], indicator: Tensor) -> None:
     found.maps[name] = values.numpy()
-    if name.endswith("_error"):
+    if name.endswith("_se"):
         return
     for quantity, tensor in summaries(values.nan_to_num(), variables()[name].unit, indicator).items():
         (found.classes if quantity == TO else found.tokens)[f"{name}_{quantity}"] = tensor.numpy()
 
 
 def _keep_ratio(found: Measured, name: str, values: Float[Tensor, "b l m t"], indicator: Tensor) -> None:
-    for place, method in enumerate(METHODS):
-        found.tokens[f"{name}_{method}"] = values[:, :, place].numpy()
+    for place, analysis in enumerate(ANALYSES):
+        found.tokens[f"{name}_{analysis}"] = values[:, :, place].numpy()
 
 
 def _keep_heads(found: Measured, name: str, values: Float[Tensor, "b l h"], indicator: Tensor) -> None:

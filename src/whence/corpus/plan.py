@@ -13,7 +13,7 @@ from whence.measures.registry import (
     BY_LAYER,
     HEADS,
     MAP,
-    METHODS,
+    ANALYSES,
     RATIO,
     Variable,
     chosen,
@@ -98,12 +98,12 @@ class Plan:
     @property
     def map_names(self) -> list[str]:
         """Variables that become a column of pairs: maps, or the mean of the heads' maps."""
-        return [name for name in self.of_dims(MAP, HEADS) if not name.endswith("_error")]
+        return [name for name in self.of_dims(MAP, HEADS) if not name.endswith("_se")]
 
     @property
     def token_columns(self) -> list[str]:
         """Columns of the table of tokens that were measured."""
-        ratios = [f"{name}_{method}" for name in self.of_dims(RATIO) for method in METHODS]
+        ratios = [f"{name}_{analysis}" for name in self.of_dims(RATIO) for analysis in ANALYSES]
         return ratios + [f"{name}_{part}" for name in self.map_names for part in quantities(variables()[name].unit)]
 
 
@@ -134,7 +134,7 @@ def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, A
 def _kept(wanted: Mapping[str, Variable], asked: Sequence[str], maps: bool) -> tuple[str, ...]:
     """The variables that have a table; a sentence's one number, or an error without maps, goes beside them only."""
     kept = [
-        name for name, variable in wanted.items() if variable.dims in KEPT and (maps or not name.endswith("_error"))
+        name for name, variable in wanted.items() if variable.dims in KEPT and (maps or not name.endswith("_se"))
     ]
     measured = {owners()[name] for name in kept}
     for name, variable in wanted.items():

@@ -13,7 +13,7 @@ from whence.measures.norms.expansion import expansion as expansion_rate
 from whence.measures.norms.rollout import alti as alti_shares
 from whence.measures.norms.rollout import rollout
 from whence.measures.norms.value_zeroing import zeroed
-from whence.measures.registry import METHODS, Settings
+from whence.measures.registry import ANALYSES, Settings
 from whence.models.block import Block
 
 Found = dict[str, Tensor]
@@ -36,7 +36,7 @@ def effective_correlation(block: Block, settings: Settings) -> Found:
 def rank(block: Block, settings: Settings) -> Found:
     mask, tolerance = settings.mask, settings.options["tolerance"]
     return {
-        "rank": weights.rank(block, mask, tolerance),
+        "value_rank": weights.rank(block, mask, tolerance),
         "nullity": weights.nullity(block, mask, tolerance),
         "nullity_sums": weights.nullity_with_sums(block, mask, tolerance),
     }
@@ -51,12 +51,12 @@ def minimum_simplex(block: Block, settings: Settings) -> Found:
 
 
 def norms(block: Block, settings: Settings) -> Found:
-    maps = [name for name in METHODS if name in settings.wanted]
-    return lengths.maps_and_mixing(block, settings.mask, maps, METHODS if "mixing" in settings.wanted else ())
+    maps = [name for name in ANALYSES if name in settings.wanted]
+    return lengths.maps_and_mixing(block, settings.mask, maps, ANALYSES if "mixing" in settings.wanted else ())
 
 
 def norms_heads(block: Block, settings: Settings) -> Found:
-    return {"attn_n_heads": lengths.head_norms(block, settings.mask)}
+    return {"norms_heads": lengths.head_norms(block, settings.mask)}
 
 
 def block(block: Block, settings: Settings) -> Found:

@@ -16,17 +16,17 @@ from whence.models.block import Batch
 SCHEMA = 1
 
 # the analyses a mixing ratio can come from: weights or norms, without and with the residual, past the norm
-METHODS = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
+ANALYSES = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 
 # axes
 HEADS = ("layer", "head", "target", "source")
 MAP = ("layer", "target", "source")
 BY_HEAD = ("layer", "head")
-RATIO = ("method", "layer", "target")
+RATIO = ("analysis", "layer", "target")
 BY_LAYER = ("layer",)
 BY_TOKEN = ("layer", "target")
 
-AXES = frozenset({"layer", "head", "target", "source", "method", "distance", "neighbour"})
+AXES = frozenset({"layer", "head", "target", "source", "analysis", "distance", "neighbour"})
 
 # what a model must give
 ATTENTION = frozenset({"attention"})
@@ -147,10 +147,10 @@ MEASURES: dict[str, Measure] = {
         source="blocks:effective",
         options=_TOLERANCE,
     ),
-    "rank": Measure(
+    "value_rank": Measure(
         about="How many directions a head's values span, and how many changes of attention they cannot see.",
         variables={
-            "rank": Variable(BY_HEAD, "dimensions", "numerical rank of the values past the projection", VALUES),
+            "value_rank": Variable(BY_HEAD, "dimensions", "numerical rank of the values past the projection", VALUES),
             "nullity": Variable(BY_HEAD, "dimensions", "changes of a row without effect", VALUES),
             "nullity_sums": Variable(BY_HEAD, "dimensions", "those of them that keep the row's sum", VALUES),
         },
@@ -180,12 +180,12 @@ MEASURES: dict[str, Measure] = {
     ),
     "norms_heads": Measure(
         about="The same by head, before the residual.",
-        variables={"attn_n_heads": Variable(HEADS, _NORM, "length of what a head carries", NORMS)},
+        variables={"norms_heads": Variable(HEADS, _NORM, "length of what a head carries", NORMS)},
         papers=("kobayashi2020",),
         source="blocks:norms_heads",
     ),
     "mixing": Measure(
-        about="How much of each token's new vector came from other tokens, by five methods.",
+        about="How much of each token's new vector came from other tokens, by five analyses.",
         variables={"mixing": Variable(RATIO, _SHARE, "share that came from other tokens", NORMS | ROWS)},
         papers=("kobayashi2021",),
         source="blocks:norms",
@@ -220,7 +220,7 @@ MEASURES: dict[str, Measure] = {
         about="How much each input token contributed to each hidden token (Hidden Token Attribution).",
         variables={
             "contribution": Variable(MAP, _SHARE, "share of an input token in a hidden token", DERIVATIVES),
-            "contribution_error": Variable(MAP, _SHARE, "its standard error; zero when exact", DERIVATIVES),
+            "contribution_se": Variable(MAP, _SHARE, "its standard error; zero when exact", DERIVATIVES),
             "contribution_probes": Variable((), "directions", "tried of each input token", DERIVATIVES),
             "contribution_misplaced": Variable((), _SHARE, "expected at the wrong input token", DERIVATIVES),
         },
@@ -233,7 +233,7 @@ MEASURES: dict[str, Measure] = {
         about="How strongly each hidden token reacts to each input token.",
         variables={
             "jacobian": Variable(MAP, "norm", "norm of the derivative by the input token", DERIVATIVES),
-            "jacobian_error": Variable(MAP, "norm", "its standard error; zero when exact", DERIVATIVES),
+            "jacobian_se": Variable(MAP, "norm", "its standard error; zero when exact", DERIVATIVES),
             "jacobian_probes": Variable((), "directions", "tried of each input token", DERIVATIVES),
             "jacobian_misplaced": Variable((), _SHARE, "expected at the wrong input token", DERIVATIVES),
         },

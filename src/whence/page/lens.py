@@ -27,7 +27,7 @@ def _position(ds: xarray.Dataset) -> dict[str, Any]:
         "rows": [
             {"layer": int(layer), "place": int(place), "best": [legible(str(word)) for word in best], "scores": own}
             for layer, place, best, own in zip(
-                ds["state"].values, ds["lens_prediction_rank"].values, words, scores.astype(float).tolist(), strict=True
+                ds["state"].values, ds["lens_place"].isel(candidate=0).values, words, scores.astype(float).tolist(), strict=True
             )
         ],
     }

@@ -54,8 +54,8 @@ def drawn(ds: xarray.Dataset) -> list[str]:
 def describe(ds: xarray.Dataset) -> dict[str, Any]:
     """What a page has to know besides the arrays: the sentence, the names, the colours, the finding."""
     names = drawn(ds)
-    methods = [str(method) for method in ds["method"].values] if "method" in ds.coords else []
-    maps = [name for name in names if set(ds[name].dims) == set(PER_LAYER) and not name.endswith("_error")]
+    analyses = [str(analysis) for analysis in ds["analysis"].values] if "analysis" in ds.coords else []
+    maps = [name for name in names if set(ds[name].dims) == set(PER_LAYER) and not name.endswith("_se")]
     return {
         "finding": finding(ds).replace(" %", "\N{NO-BREAK SPACE}%"),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
@@ -63,17 +63,17 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "tokens": _tokens(ds),
         "layers": ds["layer"].values.tolist() if "layer" in ds.coords else [],
         "heads": int(ds.sizes.get("head", 0)),
-        "methods": sorted(methods, key=_rank(MIXING_ORDER)),
-        "method_places": {method: place for place, method in enumerate(methods)},
+        "analyses": sorted(analyses, key=_rank(MIXING_ORDER)),
+        "analysis_places": {analysis: place for place, analysis in enumerate(analyses)},
         "maps": sorted(maps, key=_rank(SOURCE_ORDER)),
         "head_maps": [name for name in names if set(ds[name].dims) == set(PER_HEAD)],
         "absent": {name: layers for name in names if (layers := _absent(ds[name]))},
         "predictions": [_prediction(one) for one in predictions(_head(ds))],
         "lens": lens(ds),
         "panels": panels(ds),
-        "styles": {name: _style(name) for name in (*names, *methods)},
+        "styles": {name: _style(name) for name in (*names, *analyses)},
         "wordings": {verb: asdict(wording) for verb, wording in WORDINGS.items()},
-        "palette": _palette((*names, *methods)),
+        "palette": _palette((*names, *analyses)),
     }
 
 
@@ -112,9 +112,8 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 
 
 def _head(ds: xarray.Dataset) -> xarray.Dataset:
-    """What is known of the LM head; beside a measure called `rank` the axis of the best tokens is called `best`."""
-    found = ds[[name for name in ("top", "top_score", "prediction_rank") if name in ds]]
-    return found.rename(best="rank") if "best" in found.dims else found
+    """What is known of the LM head."""
+    return ds[[name for name in ("top", "top_score", "place") if name in ds]]
 
 
 def _prediction(one: Prediction) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from whence.errors import BadInput
 from whence.measures.flow.summaries import NEIGHBOURS
 from whence.measures.registry import (
     MEASURES,
-    METHODS,
+    ANALYSES,
     SCHEMA,
     Settings,
     Variable,
@@ -218,7 +218,7 @@ def _coordinates(sizes: Mapping[str, int], encoded: Encoded, layers: list[int]) 
         "target": np.arange(tokens),
         "source": np.arange(tokens),
         "head": np.arange(sizes.get("head", 0)),
-        "method": list(METHODS),
+        "analysis": list(ANALYSES),
         "distance": np.arange(1 - tokens, tokens),
         "neighbour": list(NEIGHBOURS),
     }
@@ -269,7 +269,7 @@ def needs(
 
 
 def _bytes(variable: Variable, sizes: Sizes, layers: int) -> int:
-    lengths = {"layer": layers, "head": sizes.heads, "method": len(METHODS), "neighbour": len(NEIGHBOURS)}
+    lengths = {"layer": layers, "head": sizes.heads, "analysis": len(ANALYSES), "neighbour": len(NEIGHBOURS)}
     lengths |= {"target": sizes.tokens, "source": sizes.tokens, "distance": 2 * sizes.tokens - 1}
     return sizes.number * math.prod(lengths[dim] for dim in variable.dims)
 

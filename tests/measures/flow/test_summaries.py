@@ -68,7 +68,7 @@ def test_the_dataset_has_them_with_their_places(builtin, layers):
     np.testing.assert_allclose(found.by_distance.sel(distance=2), np.sum(ahead, axis=1), rtol=1e-5)
     third = (c[:, 3, 0] + c[:, 3, 6]) / 2
     np.testing.assert_allclose(found.by_neighbour.sel(neighbour="3", target=3), third, rtol=1e-5)
-    assert int(found.contribution_probes) == builtin.anatomy.width and not found.contribution_error.any()
+    assert int(found.contribution_probes) == builtin.anatomy.width and not found.contribution_se.any()
     assert float(found.contribution_misplaced) == 0
 
 

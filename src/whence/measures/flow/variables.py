@@ -18,9 +18,9 @@ def flow(settings: Settings) -> Found:
     found = jacobian(settings.anatomy, settings.batch, **_asked(settings, _FLOW), layers=settings.layers)
     maps: dict[str, Callable[[], Tensor | None]] = {
         "jacobian": lambda: found.norms,
-        "jacobian_error": lambda: found.standard_error,
+        "jacobian_se": lambda: found.standard_error,
         "contribution": lambda: found.contribution,
-        "contribution_error": lambda: found.contribution_error,
+        "contribution_se": lambda: found.contribution_se,
     }
     values = {name: _placed(value(), found) for name, value in maps.items() if name in settings.wanted}
     about = {"probes": found.probes, "misplaced": found.misplaced}

@@ -67,8 +67,8 @@ function product(left, right, columns) {
   return found;
 }
 
-export function mixing(data, method) {
-  return plane(data.variables.mixing, data.method_places[method]);
+export function mixing(data, analysis) {
+  return plane(data.variables.mixing, data.analysis_places[analysis]);
 }
 
 // A row as shares of its sum, unless it has negative parts.

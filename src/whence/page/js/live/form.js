@@ -181,4 +181,4 @@ export function form(container, { models, measures }, { submit, cancel, save, mo
 }
 
 // Measured without being asked for; the rest is offered.
-export const USUAL = ["attention", "mixing", "norms", "effective", "null", "rank", "head"];
+export const USUAL = ["attention", "mixing", "norms", "effective", "null", "value_rank", "head"];

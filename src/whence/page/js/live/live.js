@@ -10,7 +10,7 @@ import { moved, selected, text } from "../core/state.js";
 const FIRST = "Paris is the capital of [MASK].";
 const STAGES = [
   ["attention", "mixing"],
-  ["norms", "effective", "null", "rank"],
+  ["norms", "effective", "null", "value_rank"],
 ];
 const AT_ONCE = 40; // tokens up to which contributions are measured unasked
 const MANY_HEADS = 300; // tokens from which effective and null attention, large and seldom needed, wait to be asked for

@@ -238,7 +238,7 @@ function interact({ frame, mark }, data, state, name, side) {
     here = () => rows.findLastIndex((layer) => layer <= state.layer); // the row of the chosen layer, or the next below
   const describe = (layer, head) => {
     const at = layer * data.heads + head,
-      rank = data.variables.rank ? `, rank ${data.variables.rank.values[at]}` : "";
+      rank = data.variables.value_rank ? `, rank ${data.variables.value_rank.values[at]}` : "";
     return `layer ${data.layers[layer]}, head ${head}${rank}`;
   };
   const pick = (layer, head) => state.set({ layer, head });

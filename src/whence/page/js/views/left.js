@@ -79,7 +79,7 @@ export function quantities(data) {
     .filter((name) => name === "contribution" || (name.startsWith("rollout_") && addsUp(data, name)))
     .map((name) => [name, `own share: ${title(data, name)}`]);
   const mixed = data.variables.mixing
-    ? data.methods.map((method) => [`mixing ${method}`, `from others: ${title(data, method)}`])
+    ? data.analyses.map((analysis) => [`mixing ${analysis}`, `from others: ${title(data, analysis)}`])
     : [];
   const all = [...own, ...mixed];
   return all.length ? all : [["attention", "attention paid to others"]];

@@ -166,8 +166,8 @@ function subtitle(data, names, values, state) {
   const at = state.layer * data.heads + state.head,
     read = (name) => data.variables[name]?.values[at];
   const rank =
-    perHead && state.head !== "mean" && data.variables.rank
-      ? ` Rank ${read("rank")}${data.variables.nullity ? `, null space of dimension ${read("nullity")}` : ""}.`
+    perHead && state.head !== "mean" && data.variables.value_rank
+      ? ` Rank ${read("value_rank")}${data.variables.nullity ? `, null space of dimension ${read("nullity")}` : ""}.`
       : "";
   if (names.includes(DIFFERENCE))
     return `Rows are targets, columns sources; every row of both maps as shares of its sum. ${heads} Blue: more by ${title(data, names[0])}; orange: more by ${title(data, names[1])}.`;

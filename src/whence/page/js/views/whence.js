@@ -79,7 +79,7 @@ export function options(data) {
 
 // What an estimate may be off by.
 export function error(data, name, layer, token, source) {
-  const found = data.variables[`${name}_error`],
+  const found = data.variables[`${name}_se`],
     width = data.tokens.length;
   const value = found ? plane(found, layer)[token * width + source] : 0;
   return value > 0 ? ` ± ${percent(value)}` : "";
