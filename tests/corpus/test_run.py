@@ -313,7 +313,10 @@ def test_another_corpus_is_refused(model, tmp_path, changed):
         ({"layers": [9]}, "layers 1 to 3"),
         ({"measures": ["contribution"], "targets": [1]}, "'targets' names positions"),
         ({"depth": 1}, "option 'depth'"),
-        ({"measures": ["value_rank"], "tolerance": "much"}, "The tolerance is a number from 0 to less than 1, and 'much'"),
+        (
+            {"measures": ["value_rank"], "tolerance": "much"},
+            "The tolerance is a number from 0 to less than 1, and 'much'",
+        ),
     ],
 )
 def test_refused_before_any_work(model, tmp_path, arguments, says):

@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 import whence
 from tests.families import scatter
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import HEADS, MAP, MEASURES, ANALYSES, variables
+from whence.measures.registry import ANALYSES, HEADS, MAP, MEASURES, variables
 
 SHORT = "Paris is the capital of [MASK]."
 CHEAP = [name for name in MEASURES if name != "minimum_simplex"]

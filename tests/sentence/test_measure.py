@@ -112,7 +112,10 @@ def test_chosen_layers(builtin, dataset):
         ({"layers": [7]}, "layers 1 to 6, and 7"),
         ({"layers": []}, "layers 1 to 6"),
         ({"depth": 3}, "no option 'depth'|has an option 'depth'"),
-        ({"measures": ["value_rank"], "tolerance": -1e-6}, "The tolerance is a number from 0 to less than 1, and -1e-06"),
+        (
+            {"measures": ["value_rank"], "tolerance": -1e-6},
+            "The tolerance is a number from 0 to less than 1, and -1e-06",
+        ),
         ({"measures": ["effective"], "tolerance": float("nan")}, "tolerance .* nan was given"),
         ({"measures": ["minimum"], "tolerance": 1}, "tolerance .* 1 was given"),
         ({"measures": ["block"], "block_error": 0}, "The block_error is a number between 0 and 1, and 0"),

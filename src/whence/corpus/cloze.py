@@ -40,8 +40,8 @@ def cloze(
 
     The corpus is any iterable of sentences with a mask and labels["answer"]; see whence.read("lama:FILE"). With `out`,
     finished parts are kept in that folder, and the same call goes on where it was stopped.
-    `place(sentence, stage)` is where the answer stands, NaN where there is none to look for: `outcome` says why. A sentence
-    with a mask has `spearman` and `pearson` also when its answer is not one token.
+    `place(sentence, stage)` is where the answer stands, NaN where there is none to look for: `outcome` says why. A
+    sentence with a mask has `spearman` and `pearson` also when its answer is not one token.
     """
     stages = stages_of(loaded(model).anatomy)
     given = sentences_of(corpus)

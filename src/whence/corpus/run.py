@@ -14,6 +14,7 @@ from whence.corpus.resume import Course, Progress, journal, limit_of
 from whence.corpus.store import MANIFEST, OtherRun, Store, at, part_numbers, read_manifest, read_record
 from whence.corpus.worker import Worker
 from whence.errors import BadInput
+from whence.measures.options import Options
 from whence.models.load import Model, loaded
 from whence.sealed import Damaged, sealed
 from whence.text.sentence import sentences
@@ -22,7 +23,7 @@ from whence.text.sentence import sentences
 def run(
     model: Model,
     corpus: Iterable[object],
-    measures: str | Iterable[str] = ("mixing",),
+    measures: str | Options | Iterable[str | Options] = ("mixing",),
     out: str | Path = "run",
     *,
     engine: str = "local",
@@ -38,13 +39,12 @@ def run(
     batch_tokens: int = 2048,
     total: int | None = None,
     progress: Progress | None = None,
-    **options: Any,
 ) -> str:
     """Measures every sentence of a corpus into tables in the folder `out`; gives back its name for `whence.open_run`.
 
     The corpus is any iterable of texts, pairs or sentences. Started again with the same parameters, a run that was
     stopped goes on where it was, and damaged parts are measured again. `progress(done, of)` counts sentences; `of` is
-    `total`, or the corpus's length, or None. Other keywords are options of the measures.
+    `total`, or the corpus's length, or None.
     """
     loaded(model)
     sentences(corpus)
@@ -54,7 +54,7 @@ def run(
     asked |= {"part_size": part_size, "batch_tokens": batch_tokens}
     with store.locked():
         threads = threads or _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
-        plan = planned(model, measures, options, threads=threads, **asked)
+        plan = planned(model, measures, threads=threads, **asked)
         named = {"name": str(getattr(corpus, "name", type(corpus).__name__)), "limit": limit_of(corpus)}
         wanted = manifest(model, plan, named)
         store = replace(store, run=identity(wanted))

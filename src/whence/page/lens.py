@@ -19,6 +19,7 @@ def lens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 
 def _position(ds: xarray.Dataset) -> dict[str, Any]:
     words, scores = ds["lens_top"].transpose("state", ...).values, ds["lens_top_score"].transpose("state", ...).values
+    places = ds["lens_place"].isel(candidate=0).values
     agreement = ds["head_spearman"].transpose("stage", "other_stage").values
     return {
         "position": int(ds["position"]),
@@ -27,7 +28,7 @@ def _position(ds: xarray.Dataset) -> dict[str, Any]:
         "rows": [
             {"layer": int(layer), "place": int(place), "best": [legible(str(word)) for word in best], "scores": own}
             for layer, place, best, own in zip(
-                ds["state"].values, ds["lens_place"].isel(candidate=0).values, words, scores.astype(float).tolist(), strict=True
+                ds["state"].values, places, words, scores.astype(float).tolist(), strict=True
             )
         ],
     }

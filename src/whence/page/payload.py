@@ -11,7 +11,7 @@ import numpy as np
 
 from whence.page.arrays import DIMS, differences, embedded
 from whence.page.lens import lens
-from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, legible, style
+from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, flattened, legible, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
 from whence.plot.predictions import Prediction, predictions
 from whence.plot.style import WORDINGS
@@ -39,6 +39,7 @@ PANELS: dict[str, tuple[str | tuple[str, ...], ...]] = {
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
+    ds = flattened(ds)
     given = differences(ds)
     names = [name for name in drawn(ds) if name not in given]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # zlib lets go of the interpreter lock

@@ -24,6 +24,27 @@ _INVISIBLE = re.compile(
 )
 
 
+def flattened(ds: xarray.Dataset) -> xarray.Dataset:
+    """Every analysis of norms and rollouts as a map under its own name, as pictures call them; those that are there."""
+    found = ds
+    for name, prefix in (("norms", ""), ("rollout", "rollout_")):
+        if name in ds and "analysis" in ds[name].dims:
+            parts = {f"{prefix}{label}": ds[name].sel(analysis=label, drop=True) for label in ds["analysis"].values}
+            there = {
+                key: part.assign_attrs(units=style(key).unit) for key, part in parts.items() if part.notnull().any()
+            }
+            found = found.drop_vars(name).assign(there)
+    if "analysis" in found.coords and "mixing" not in found:
+        return found.drop_vars("analysis")
+    return found.sel(analysis=_mixed(found)) if "mixing" in found else found
+
+
+def _mixed(ds: xarray.Dataset) -> xarray.DataArray:
+    """The analyses that a ratio is there for."""
+    others = [dim for dim in ds["mixing"].dims if dim != "analysis"]
+    return ds["analysis"][ds["mixing"].notnull().any(others).values]
+
+
 def legible(token: str) -> str:
     """The token with everything invisible, directional or broken written out, so that it can stand in any line."""
     shown = _INVISIBLE.sub(lambda found: f"⟨{ord(found[0]):02X}⟩", token)

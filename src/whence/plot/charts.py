@@ -10,7 +10,7 @@ import pandas
 import xarray
 
 from whence.errors import BadInput
-from whence.plot import legible, mixing_finding, mixing_analysis, percent, style
+from whence.plot import flattened, legible, mixing_analysis, mixing_finding, percent, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
 
 CELL = 22
@@ -21,6 +21,7 @@ INK = FURNITURE["light"]["ink"]
 
 def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> altair.Chart:
     """Layers x tokens, coloured by the share that came from other tokens; the last layer on top."""
+    ds = flattened(ds)
     analysis = analysis or mixing_analysis(ds)
     values = _at(ds["mixing"], "analysis", analysis)
     rows = _long(values.values, ("layer", "target"), ds)
@@ -31,6 +32,7 @@ def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> altair.Chart
 
 def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
     """Mean mixing ratio by layer, a line per analysis, labelled directly."""
+    ds = flattened(ds)
     mean = ds["mixing"].mean("target")
     names = [str(name) for name in ds["analysis"].values]
     scale = altair.Scale(domain=names, range=[style(name).colored("light") for name in names])
@@ -53,6 +55,7 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
 
     Maps of one unit share their limits, so that a colour means the same amount in each.
     """
+    ds = flattened(ds)
     found = {name: _map(_at(_named(ds, name), "layer", layer), head) for name in names}
     kinds = {name: "length" if ds[name].attrs.get("units") == "length" else "share" for name in names}
     charts = []

@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from . import SOURCE_ORDER, contribution_finding, legible, mean, mixed, mixing_finding, percent, style
+from . import SOURCE_ORDER, contribution_finding, flattened, legible, mean, mixed, mixing_finding, percent, style
 from .palette import Theme, amount, ink_on
 from .predictions import Prediction, predictions
 
@@ -38,6 +38,7 @@ class Column(NamedTuple):
 
 def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     """The sentence layer by layer, no line wider than `width` cells; `str()` of it is plain text."""
+    ds = flattened(ds)
     lines = [*_wrapped(mixing_finding(ds), width, BOLD)]
     if "mixing" in ds or "attention" in ds:
         title, values = mixed(ds)

@@ -45,7 +45,7 @@ def alternative_attention(
     return xarray.Dataset(
         {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in both.items()},
         coords={"layer": layer, "head": head, **tokens},
-        attrs=provenance(model, ["effective"], {"row": row, "direction": direction, "seed": seed})
+        attrs=provenance(model, ["effective"], {"row": row, "direction": direction}, seed)
         | {
             "text": read.text,
             "pair": read.pair or "",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 
 from whence.corpus.open_run import Run
-from whence.measures.registry import ANALYSES
+from whence.measures.registry import MIXED as ANALYSES
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import FALLING, Context, called, falls, spearman

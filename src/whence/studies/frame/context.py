@@ -11,6 +11,7 @@ import xarray
 
 from whence.corpus.open_run import Run, open_run
 from whence.corpus.run import run
+from whence.measures.options import Options
 from whence.models.load import Model
 from whence.sentence.measure import measure, provenance
 from whence.studies.frame.sentences import Chosen
@@ -68,12 +69,19 @@ class Context:
         return Chosen(corpus or self.corpus, count, prepare)
 
     def run(
-        self, name: str, measures: Iterable[str], sentences: Chosen, model: Model | None = None, **options: Any
+        self,
+        name: str,
+        measures: Iterable[str | Options],
+        sentences: Chosen,
+        model: Model | None = None,
+        **options: Any,
     ) -> Run:
         """The measures over the sentences, from the study's folder if they were measured before."""
         if name not in self.runs:
             of = model or self.model
-            short = hashlib.sha256(repr((of.id, of.revision, sentences.key, sorted(measures), options)).encode())
+            short = hashlib.sha256(
+                repr((of.id, of.revision, sentences.key, sorted(map(str, measures)), options)).encode()
+            )
             folder = self.out / "runs" / f"{name}-{short.hexdigest()[:8]}"
             folder.parent.mkdir(parents=True, exist_ok=True)
             run(
@@ -89,7 +97,7 @@ class Context:
             self.runs[name] = open_run(folder)
         return self.runs[name]
 
-    def measure(self, text: object, measures: Iterable[str], **options: Any) -> xarray.Dataset:
+    def measure(self, text: object, measures: Iterable[str | Options], **options: Any) -> xarray.Dataset:
         return measure(self.model, text, list(measures), truncate=True, **options)
 
     def telling(self, what: str) -> Callable[[int, int | None], None] | None:
