@@ -20,7 +20,8 @@ from tests import tiny
 from whence.corpus.store import CannotWrite, Store
 from whence.corpus.worker import Worker
 from whence.errors import BadInput, Unsupported, WhenceError
-from whence.measures import registry
+from whence.measures.registry import Measure, Variable
+from whence.measures.table import MEASURES as TABLE
 
 MEASURES = ["mixing", "attention", "norms", "effective", "value_rank", "rollout_attnres_n"]
 LONGEST = 64
@@ -77,7 +78,8 @@ def test_tokens_are_what_one_sentence_gives(model, corpus, run):
         mean = dataset.attention.mean("head").values
         np.testing.assert_allclose(found.attention_own, np.diagonal(mean, axis1=1, axis2=2).ravel(), atol=1e-5)
         np.testing.assert_allclose(found.attention_entropy, scipy.stats.entropy(mean, axis=-1).ravel(), atol=1e-4)
-        rows = dataset.attn_n.values / dataset.attn_n.values.sum(axis=-1, keepdims=True)
+        lengths = dataset.norms.sel(analysis="attn_n").values
+        rows = lengths / lengths.sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(found.attn_n_own, np.diagonal(rows, axis1=1, axis2=2).ravel(), atol=1e-5)
         largest = rows.argmax(axis=-1) == np.arange(size)
         assert (found.attn_n_own_largest.to_numpy() == largest.ravel()).all()
@@ -122,7 +124,11 @@ def test_pieces_of_words_are_averaged(builtin, tmp_path):
     pieces = np.flatnonzero(dataset.target_word.values == "antidisestablishmentarian")
     assert len(pieces) > 1
     row = run.pairs[(run.pairs.target_word == "antidisestablishmentarian") & (run.pairs.source_word == "the")].iloc[0]
-    wanted = dataset.attn_w.values[0][pieces, np.flatnonzero(dataset.source_word.values == "the")].mean()
+    wanted = (
+        dataset.norms.sel(analysis="attn_w")
+        .values[0][pieces, np.flatnonzero(dataset.source_word.values == "the")]
+        .mean()
+    )
     np.testing.assert_allclose(row.attn_w, wanted, atol=1e-6)
 
 
@@ -182,7 +188,7 @@ def test_padding_changes_nothing(family, tmp_path):
         dataset = whence.measure(model, text, ["mixing", "rollout_attn_n"])
         wanted = dataset.mixing.sel({"analysis": "attnresln_n"}).values.ravel()
         np.testing.assert_allclose(found.mixing_attnresln_n, wanted, atol=2e-5)
-        own = np.diagonal(dataset.rollout_attn_n.values, axis1=1, axis2=2).ravel()
+        own = np.diagonal(dataset.rollout.sel(analysis="attn_n").values, axis1=1, axis2=2).ravel()
         np.testing.assert_allclose(found.rollout_attn_n_own, own, atol=2e-5)
 
 
@@ -311,12 +317,7 @@ def test_another_corpus_is_refused(model, tmp_path, changed):
         ({"by": ["colour"]}, "grouped by class"),
         ({"engine": "steam"}, "no engine 'steam'; there are: local, ray"),
         ({"layers": [9]}, "layers 1 to 3"),
-        ({"measures": ["contribution"], "targets": [1]}, "'targets' names positions"),
-        ({"depth": 1}, "option 'depth'"),
-        (
-            {"measures": ["value_rank"], "tolerance": "much"},
-            "The tolerance is a number from 0 to less than 1, and 'much'",
-        ),
+        ({"measures": [whence.Contribution(sources=[1])]}, "'sources' names positions"),
     ],
 )
 def test_refused_before_any_work(model, tmp_path, arguments, says):
@@ -333,18 +334,19 @@ def test_a_name_is_no_corpus(model, tmp_path):
 @pytest.mark.parametrize(
     ("measures", "says"),
     [
-        ("contribution_probes", "'contribution_probes' has no axes, and a run stores what has"),
-        (["mixing", "jacobian_probes"], "'jacobian_probes' has no axes"),
         ("contribution_se", "ask for maps=True"),
         (["contribution", "contribution_se"], "ask for maps=True"),
         (iter(["contribution", "contribution_se"]), "ask for maps=True"),
-        ("by_token", r"'by_token' has the axes \(layer, target\), and a run stores what has the axes \(layer"),
+        (
+            "by_place",
+            r"'by_place' has the axes \(layer, target, distance\), and a run stores what has.* \(layer, head\)",
+        ),
     ],
 )
 def test_what_a_run_has_no_table_for_is_refused(model, tmp_path, monkeypatch, measures, says):
-    variable = registry.Variable(registry.BY_TOKEN, "share", "x", frozenset())
-    row = registry.Measure("x", {"by_token": variable}, (), "blocks:norms")
-    monkeypatch.setitem(registry.MEASURES, "by_token", row)
+    variable = Variable(("layer", "target", "distance"), "share", "x")
+    row = Measure("x", {"by_place": variable}, (), "whence.measures.norms.variables:norms")
+    monkeypatch.setitem(TABLE, "by_place", row)
     with pytest.raises(WhenceError, match=says):
         whence.run(model, ["ada"], measures, tmp_path / "run")
     assert not content(tmp_path / "run")

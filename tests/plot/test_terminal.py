@@ -12,7 +12,7 @@ from rich.console import Console
 from tests import tiny
 
 import whence
-from whence.measures.registry import MEASURES
+from whence.measures.table import MEASURES
 from whence.plot import finding, legible, style
 from whence.plot.palette import amount, ink_on, signed
 from whence.plot.predictions import predictions
@@ -155,7 +155,9 @@ def test_scales_start_at_paper_and_end_deep():
 
 @pytest.mark.parametrize(("misplaced", "said"), [(0.019, "about 2 %"), (0.001, "less than 1 %"), (0.0, None)])
 def test_an_estimate_says_how_good_it_is(misplaced, said):
-    shown = str(picture(sentence(TOKENS).assign(contribution_misplaced=misplaced), 120, color=False))
+    found = sentence(TOKENS)
+    found["contribution"].attrs["misplaced"] = misplaced
+    shown = str(picture(found, 120, color=False))
     assert "estimated" not in shown if said is None else f"(estimated, {said} are at the wrong source):" in shown
 
 

@@ -17,7 +17,8 @@ import whence
 from tests import tiny
 from tests.sweep.shrink import models
 from whence.errors import WhenceError
-from whence.measures.registry import MEASURES, given_by
+from whence.measures.registry import given_by
+from whence.measures.table import MEASURES
 from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import trace

@@ -140,7 +140,7 @@ def test_the_difference_of_two_maps(visit):
 def test_the_flow_follows_its_threshold(visit, models):
     page = visit("flow", model=TINY, text=CAT, flow="attn_w", least=0)
     _, rows = table_of(page, "flow")
-    maps = whence.measure(models[TINY], CAT, ["attn_w"])["attn_w"].values
+    maps = whence.measure(models[TINY], CAT, ["attn_w"]).norms.sel(analysis="attn_w").values
     chosen = int(next(row[5] for row in rows if row[4] == "3"))
     expected = (maps[2] @ maps[1] @ maps[0])[chosen]  # what rollout multiplies
     found = [sum(float(row[8]) for row in rows if row[1] == "0" and row[2] == str(source)) for source in range(9)]

@@ -114,11 +114,11 @@ def _kind(asked: str | None, of: str) -> str:
 def _corpus(given: str | None, limit: int | None, options: dict[str, Any]) -> "Corpus | None":
     """The corpus a file or a prefix names; None for a text."""
     from whence.text.readers import read
-    from whence.text.readers.formats import FORMATS
+    from whence.text.readers.formats import formats
 
     if given is None or "\n" in given:
         return None
-    if given.partition(":")[0] in FORMATS and ":" in given:
+    if given.partition(":")[0] in formats() and ":" in given:
         return read(given, limit=limit, **options)
     if len(given) > 4096 or not Path(given).is_file():
         if given.endswith(".jsonl") and " " not in given:

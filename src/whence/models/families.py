@@ -10,6 +10,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from whence._plugins import plugins
+
 
 @dataclass(frozen=True)
 class Around:
@@ -388,6 +390,6 @@ FAMILIES: dict[str, Family | Either] = {
 
 
 def row_of(family: str, config) -> Family | None:
-    """The family's row, or None when the table does not have it."""
-    row = FAMILIES.get(family)
+    """The family's row, of the table or of another package (entry points `whence.families`); None if nobody has it."""
+    row = FAMILIES.get(family) or plugins("whence.families", Family).get(family)
     return row.rows.get(row.which(config)) if isinstance(row, Either) else row

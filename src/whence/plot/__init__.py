@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whence.measures.registry import AXES, axes
 from whence.plot.style import Style as Style
 from whence.plot.style import style as style
 
@@ -25,7 +26,10 @@ _INVISIBLE = re.compile(
 
 
 def flattened(ds: xarray.Dataset) -> xarray.Dataset:
-    """Every analysis of norms and rollouts as a map under its own name, as pictures call them; those that are there."""
+    """Every analysis of norms and rollouts as a map under its own name, as pictures call them; those that are there.
+
+    So too what a measure of another package has along an axis of its own.
+    """
     found = ds
     for name, prefix in (("norms", ""), ("rollout", "rollout_")):
         if name in ds and "analysis" in ds[name].dims:
@@ -34,9 +38,16 @@ def flattened(ds: xarray.Dataset) -> xarray.Dataset:
                 key: part.assign_attrs(units=style(key).unit) for key, part in parts.items() if part.notnull().any()
             }
             found = found.drop_vars(name).assign(there)
-    if "analysis" in found.coords and "mixing" not in found:
-        return found.drop_vars("analysis")
-    return found.sel(analysis=_mixed(found)) if "mixing" in found else found
+    if "mixing" in found:
+        found = found.sel(analysis=_mixed(found))
+    elif "analysis" in found.coords:
+        found = found.drop_vars("analysis")
+    for axis in [dim for dim in found.dims if dim in axes() and dim not in AXES and axes()[dim].kept == "columns"]:
+        for name in [name for name in found.data_vars if axis in found[name].dims]:
+            parts = {f"{name}_{label}": found[name].sel({axis: label}, drop=True) for label in found[axis].values}
+            found = found.drop_vars(name).assign(parts)
+        found = found.drop_vars(axis)
+    return found
 
 
 def _mixed(ds: xarray.Dataset) -> xarray.DataArray:

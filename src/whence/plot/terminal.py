@@ -162,7 +162,7 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
 
 def _accuracy(ds: xarray.Dataset, name: str) -> str:
     """What an estimate says of itself."""
-    share = float(ds.get(f"{name}_misplaced", 0.0))
+    share = float(ds[name].attrs.get("misplaced", 0.0))
     said = f"about {percent(share)}" if share >= 0.005 else "less than 1 %"
     return f" (estimated, {said} are at the wrong source)" if share > 0 else ""
 
