@@ -10,7 +10,7 @@ import pytest
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "whence-entropy"
 MEMORY = """<?xml version="1.0"?><tmx version="1.4"><body>
-<tu tuid="a"><tuv xml:lang="en"><seg>Paris is a <hi>city</hi>.</seg></tuv><tuv xml:lang="de"><seg>Stadt.</seg></tuv></tu>
+<tu tuid="a"><tuv xml:lang="en"><seg>Paris is a <hi>city</hi>.</seg></tuv><tuv xml:lang="de"><seg>Ja.</seg></tuv></tu>
 <tu><tuv xml:lang="de"><seg>Nur deutsch.</seg></tuv></tu>
 <tu tuid="b"><tuv xml:lang="en-GB"><seg>A cat sat.</seg></tuv></tu></body></tmx>"""
 USED = """

@@ -22,6 +22,7 @@ from whence.corpus.worker import Worker
 from whence.errors import BadInput, Unsupported, WhenceError
 from whence.measures.registry import Measure, Variable
 from whence.measures.table import MEASURES as TABLE
+from whence.plot import flattened
 
 MEASURES = ["mixing", "attention", "norms", "effective", "value_rank", "rollout_attnres_n"]
 LONGEST = 64
@@ -102,7 +103,7 @@ def test_annotations_are_on_the_tokens(corpus, run):
 def test_pairs_are_means_over_pieces(model, corpus, run):
     """Taken from the maps of one sentence by a plain loop over the tokens of both words."""
     for number in (3, 14):
-        dataset, found = alone(model, corpus[number]), run.pairs[run.pairs.sentence == number]
+        dataset, found = flattened(alone(model, corpus[number])), run.pairs[run.pairs.sentence == number]
         tokens = run.tokens[(run.tokens.sentence == number) & (run.tokens.layer == 1)]
         assert len(found)
         for row in found.sample(20, random_state=0).itertuples():
@@ -194,11 +195,11 @@ def test_padding_changes_nothing(family, tmp_path):
 
 def test_derivatives_sentence_by_sentence(model, tmp_path):
     texts = tiny.texts(3)
-    options = {"mode": "exact"}
-    whence.run(model, texts, ["contribution", "gradient_local"], tmp_path / "run", layers=[1, 3], **options)
+    exact = whence.Contribution(mode="exact")
+    whence.run(model, texts, [exact, "gradient_local"], tmp_path / "run", layers=[1, 3])
     run = whence.open_run(tmp_path / "run")
     for number, text in enumerate(texts):
-        dataset = whence.measure(model, text, ["contribution"], layers=[1, 3], **options)
+        dataset = whence.measure(model, text, exact, layers=[1, 3])
         found = run.tokens[run.tokens.sentence == number]
         assert sorted(set(found.layer)) == [1, 3]
         own = np.diagonal(dataset.contribution.values, axis1=1, axis2=2)

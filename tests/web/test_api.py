@@ -9,6 +9,7 @@ import pytest
 
 import whence
 from tests.web.conftest import BUILTIN, TINY
+from whence.plot import flattened
 from whence.web.jobs import Cancelled
 from whence.web.limits import Limits
 
@@ -78,7 +79,7 @@ def test_results_are_what_measure_gives(client, models):
     key, _ = finished(client, ask(client, measures=["attention", "effective", "mixing", "norms"], model=BUILTIN))
     answer = client.get(f"/api/results/{key}")
     header, arrays = unpacked(answer.content)
-    expected = whence.measure(models[BUILTIN], TEXT, ["attention", "effective", "mixing", "norms"])
+    expected = flattened(whence.measure(models[BUILTIN], TEXT, ["attention", "effective", "mixing", "norms"]))
     assert [token["text"] for token in header["tokens"]] == expected["target_token"].values.tolist()
     assert set(arrays) == set(expected.data_vars)
     for name, values in arrays.items():
@@ -108,7 +109,7 @@ def test_parts_are_put_together_and_known_arrays_left_out(client):
     assert "attention" not in arrays and "attn_n" in arrays
     assert {"attention", "attn_n"} <= set(header["styles"])
     assert header["panels"] == ["left", "whence", "flow", "maps", "heads", "compare"]
-    assert header["attrs"]["measures"] == "attention,mixing,norms,rank"
+    assert header["attrs"]["measures"] == "attention,mixing,norms,value_rank"
 
 
 def test_parts_of_different_sentences_are_refused(client):

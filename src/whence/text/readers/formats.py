@@ -44,7 +44,11 @@ FORMATS = {
     "sst2": Format("GLUE SST-2: sentences, positive or negative", "whence.text.readers.glue:sst2"),
     "gap": Format("GAP: an ambiguous pronoun and two names", "whence.text.readers.gap:gap"),
     "lama": Format("LAMA: clozes with their answers", "whence.text.readers.lama:lama"),
-    "hf": Format("a dataset of the Hugging Face Hub, its folder, Parquet or Arrow", "whence.text.readers.hub:hub", (".parquet", ".arrow")),
+    "hf": Format(
+        "a dataset of the Hugging Face Hub, its folder, Parquet or Arrow",
+        "whence.text.readers.hub:hub",
+        (".parquet", ".arrow"),
+    ),
 }
 COMPRESSIONS = (".gz", ".zst")
 
