@@ -30,23 +30,24 @@ class Format:
         return [name for name in inspect.signature(self.reader()).parameters if name not in ("path", "skipped")]
 
 
+_HERE = "whence.text.readers"
 FORMATS = {
-    "text": Format("a line a sentence", "whence.text.readers.plain:text", (".txt",)),
-    "paragraphs": Format("a paragraph a sentence", "whence.text.readers.plain:paragraphs"),
-    "tsv": Format("tab-separated columns with a header", "whence.text.readers.tables:tsv", (".tsv",)),
-    "csv": Format("comma-separated columns with a header", "whence.text.readers.tables:csv", (".csv",)),
-    "jsonl": Format("a JSON object a line", "whence.text.readers.tables:jsonl", (".jsonl", ".ndjson")),
-    "conllu": Format("Universal Dependencies, with coreference", "whence.text.readers.treebank:conllu", (".conllu",)),
-    "ner": Format("a token and its tag a line", "whence.text.readers.tagged:ner"),
-    "mrpc": Format("GLUE MRPC: pairs, paraphrase or not", "whence.text.readers.glue:mrpc"),
-    "cola": Format("GLUE CoLA: sentences, acceptable or not", "whence.text.readers.glue:cola"),
-    "mnli": Format("GLUE MNLI: premise and hypothesis", "whence.text.readers.glue:mnli"),
-    "sst2": Format("GLUE SST-2: sentences, positive or negative", "whence.text.readers.glue:sst2"),
-    "gap": Format("GAP: an ambiguous pronoun and two names", "whence.text.readers.gap:gap"),
-    "lama": Format("LAMA: clozes with their answers", "whence.text.readers.lama:lama"),
+    "text": Format("a line a sentence", f"{_HERE}.plain:text", (".txt",)),
+    "paragraphs": Format("a paragraph a sentence", f"{_HERE}.plain:paragraphs"),
+    "tsv": Format("tab-separated columns with a header", f"{_HERE}.tables:tsv", (".tsv",)),
+    "csv": Format("comma-separated columns with a header", f"{_HERE}.tables:csv", (".csv",)),
+    "jsonl": Format("a JSON object a line", f"{_HERE}.tables:jsonl", (".jsonl", ".ndjson")),
+    "conllu": Format("Universal Dependencies, with coreference", f"{_HERE}.treebank:conllu", (".conllu",)),
+    "ner": Format("a token and its tag a line", f"{_HERE}.tagged:ner"),
+    "mrpc": Format("GLUE MRPC: pairs, paraphrase or not", f"{_HERE}.glue:mrpc"),
+    "cola": Format("GLUE CoLA: sentences, acceptable or not", f"{_HERE}.glue:cola"),
+    "mnli": Format("GLUE MNLI: premise and hypothesis", f"{_HERE}.glue:mnli"),
+    "sst2": Format("GLUE SST-2: sentences, positive or negative", f"{_HERE}.glue:sst2"),
+    "gap": Format("GAP: an ambiguous pronoun and two names", f"{_HERE}.gap:gap"),
+    "lama": Format("LAMA: clozes with their answers", f"{_HERE}.lama:lama"),
     "hf": Format(
         "a dataset of the Hugging Face Hub, its folder, Parquet or Arrow",
-        "whence.text.readers.hub:hub",
+        f"{_HERE}.hub:hub",
         (".parquet", ".arrow"),
     ),
 }
@@ -66,6 +67,5 @@ def by_ending(path: str) -> str:
             return name
     if Path(path).is_dir():
         raise BadInput(f"{path!r} is a folder; name its files, as in {str(PurePath(path, '*.txt'))!r}.")
-    raise BadInput(
-        f"The format of {path!r} is not known from its name; put one in front, as in text:{path}: {', '.join(formats())}."
-    )
+    known = ", ".join(formats())
+    raise BadInput(f"The format of {path!r} is not known from its name; put one in front, as in text:{path}: {known}.")
