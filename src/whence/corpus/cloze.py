@@ -18,8 +18,8 @@ from whence.corpus.questions import FIRST, SCORED, Question, answer_of, padded, 
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
 from whence.text.sentence import Sentence, sentence, sentences
 
 HITS = 100

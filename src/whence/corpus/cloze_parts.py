@@ -79,7 +79,7 @@ def manifest(model: Model, kind: str, parameters: Mapping[str, Any]) -> dict[str
         "model": {"id": model.id, "revision": model.revision, "weights_sha256": weights_sha256(model)},
         "dtype": str(model.model.dtype).removeprefix("torch."),
         "parameters": json.loads(json.dumps(parameters, default=str)),
-        "versions": {library: version(library) for library in ("whence", *LIBRARIES)},
+        "versions": {library: version(library) for library in LIBRARIES},
     }
 
 

@@ -1,12 +1,11 @@
 """How a corpus is cut: numbered parts in its own order, and inside a part batches of sentences of like length."""
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from whence.errors import BadInput
+from whence.models.fingerprint import corpus_sha256
 from whence.text.sentence import Sentence, sentence
 
 
@@ -21,8 +20,7 @@ class Part:
     @property
     def sha256(self) -> str:
         """Of texts and annotations: what the part's tables are made from."""
-        content = json.dumps([_plain(each) for each in self.sentences], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()
+        return corpus_sha256(self.sentences)
 
 
 def cut(corpus: Iterable[object], size: int) -> Iterator[Part]:
@@ -50,9 +48,3 @@ def _checked(number: int, given: object) -> Sentence:
         return sentence(given)
     except BadInput as error:
         raise BadInput(f"Sentence {number:,} of the corpus, counted from 0: {error}") from error
-
-
-def _plain(given: Sentence) -> list[object]:
-    words = [[word.start, word.end, dict(word.labels), word.head, word.in_pair] for word in given.words]
-    mentions = [[mention.entity, list(mention.words)] for mention in given.mentions]
-    return [given.text, given.pair, given.id, given.document, words, mentions, dict(given.labels)]

@@ -16,8 +16,8 @@ from whence.errors import BadInput
 from whence.measures.lm_head.ranks import paired, ranks
 from whence.measures.lm_head.stages import Stages, stages_of
 from whence.models.encode import pieces
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
 from whence.text.sentence import Sentence
 
 PERIOD, END, MASK = "final period", "end token", "mask"

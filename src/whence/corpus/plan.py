@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 from whence.corpus.store import FILES, SCHEMA
@@ -21,7 +20,7 @@ from whence.measures.registry import (
     variables,
 )
 from whence.models.anatomy import Anatomy
-from whence.models.fingerprint import LIBRARIES, tokenizer_sha256, weights_sha256
+from whence.models.fingerprint import hashed, versions
 from whence.models.load import Model
 from whence.sealed import COUNT, POSITIVE, digest
 from whence.sentence.measure import layers_of, settled_options
@@ -35,7 +34,6 @@ GROUPS = ("class", "upos", "xpos", "deprel", "ner")
 
 _SECTIONS = ("schema", "model", "plan", "versions")
 _CHANGING = ("model id", "plan too_long")
-_LIBRARIES = ("whence", *LIBRARIES, "pyarrow")
 _DIGEST = str
 # what a manifest must be when it is read back
 SHAPE = {
@@ -59,7 +57,7 @@ SHAPE = {
         "too_long": str,
     },
     "seed": int,
-    "versions": dict.fromkeys(_LIBRARIES, str),
+    "versions": dict.fromkeys(versions(), str),
 }
 # and besides, when the run is finished
 FINISHED = {
@@ -175,10 +173,10 @@ def manifest(model: Model, plan: Plan, corpus: Mapping[str, Any]) -> dict[str, A
         "schema": SCHEMA,
         "finished": False,
         "corpus": dict(corpus),
-        "model": _about(model),
+        "model": hashed(model),
         "plan": _settled(asdict(plan)),
         "seed": int(plan.options.get("seed", 0)),
-        "versions": {library: version(library) for library in _LIBRARIES},
+        "versions": dict(versions()),
     }
 
 
@@ -209,21 +207,6 @@ def _check(asked: Mapping[str, Any]) -> None:
         raise BadInput(f"too_long is one of {', '.join(TOO_LONG)}, and {asked['too_long']!r} was given.")
     if wrong := [name for name in asked["by"] if name not in GROUPS]:
         raise BadInput(f"Moments can be grouped by {', '.join(GROUPS)}, and {wrong[0]!r} was given.")
-
-
-def _about(model: Model) -> dict[str, Any]:
-    return {
-        "id": model.id,
-        "revision": model.revision,
-        "family": model.anatomy.family,
-        "layers": model.anatomy.layers,
-        "heads": model.anatomy.heads,
-        "causal": model.anatomy.causal,
-        "dtype": str(model.model.dtype).removeprefix("torch."),
-        "device": model.model.device.type,
-        "weights_sha256": weights_sha256(model),
-        "tokenizer_sha256": tokenizer_sha256(model.tokenizer),
-    }
 
 
 def _may_change(name: str, before: object) -> bool:

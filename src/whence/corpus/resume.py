@@ -1,7 +1,6 @@
 """How far a run has come: which parts are still to be done, how many sentences are, and what is written at the end."""
 
 import contextlib
-import hashlib
 import io
 import json
 import sys
@@ -20,7 +19,7 @@ from whence.corpus.plan import RECORD, Plan
 from whence.corpus.store import JOURNAL, MANIFEST, Store, checksum, damaged, part_numbers, read_record, record_name
 from whence.corpus.tables import as_parquet
 from whence.errors import BadInput, WhenceError
-from whence.sealed import Damaged, sealed
+from whence.sealed import Damaged, digest, sealed
 
 Progress = Callable[[int, int | None], None]
 MOMENTS = "moments.parquet"
@@ -35,16 +34,14 @@ class Course:
     progress: Progress | None
     before: Mapping[str, Any]
     "What the manifest says of the corpus: its limit, and how many parts there are if the run was finished once."
-    parts: int = 0
     done: int = 0
-    _digest: Any = field(default_factory=hashlib.sha256)
+    _hashes: list[str] = field(default_factory=list)
 
     def pending(self) -> Iterator[Part]:
         """The parts that are not done or damaged, in order; the corpus is read as they are asked for."""
         self._say()
         for part in cut(self.corpus, self.plan.part_size):
-            self.parts += 1
-            self._digest.update(part.sha256.encode())
+            self._hashes.append(part.sha256)
             self._check_end(part)
             record = self._record(part.number)
             if record is not None and record["sha256"] != part.sha256:
@@ -86,14 +83,15 @@ class Course:
     def finish(self, about: Mapping[str, Any]) -> None:
         """All parts are there: their moments merged, and the manifest with what the corpus was."""
         numbers = part_numbers(self.store)
-        if odd := sorted(set(numbers) ^ set(range(self.parts))):
+        count = len(self._hashes)
+        if odd := sorted(set(numbers) ^ set(range(count))):
             raise self._other(
-                f"{self.store.root!r} has {len(numbers)} parts and the corpus now gives {self.parts}, without"
+                f"{self.store.root!r} has {len(numbers)} parts and the corpus now gives {count}, without"
                 f" {record_name(odd[0])}"
             )
         moments = as_parquet(all_moments(self.store, numbers))
         self.store.write(MOMENTS, moments)
-        found = {"limit": limit_of(self.corpus), "sha256": self._digest.hexdigest(), "parts": self.parts}
+        found = {"limit": limit_of(self.corpus), "sha256": digest(self._hashes), "parts": count}
         corpus = about["corpus"] | found | _totals(self.store, numbers)
         files = {MOMENTS: checksum(moments)}
         self.store.write(MANIFEST, sealed({**about, "finished": True, "corpus": corpus, "files": files}))
@@ -102,11 +100,6 @@ class Course:
     def _say(self) -> None:
         if self.progress is not None:
             self.progress(self.done, self.total)
-
-
-def corpus_sha256(parts: Iterable[str]) -> str:
-    """A digest of those of its parts, in order."""
-    return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def limit_of(corpus: object) -> int | None:

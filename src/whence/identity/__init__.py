@@ -4,7 +4,6 @@ The rate is the share of tokens whose hidden vector, after a probe fitted on oth
 embedding as its nearest neighbour among those of its sentence.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +21,6 @@ from whence.identity.probes import Fitted
 from whence.identity.states import Progress, States, states_of
 from whence.identity.table import labelled, outcomes
 from whence.identity.tokens import columns
-from whence.measures.registry import SCHEMA
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 
@@ -141,11 +139,10 @@ def _about(
 ) -> dict[str, Any]:
     """Where the numbers came from, in types that every file format keeps."""
     own = {
-        "measures": "identify",
         "papers": "brunner2020",
         "corpus": str(getattr(corpus, "name", "")),
-        "corpus_digest": states.corpus,
-        "weights_digest": states.weights,
+        "corpus_sha256": states.corpus,
+        "weights_sha256": states.weights,
         "width": states.width,
         "sentences": len(states.lengths),
         "tokens": len(states.ids),
@@ -154,8 +151,5 @@ def _about(
         "solver": "" if settings.probe == "naive" else settings.solver,
         "target": settings.target,
         "offset": settings.offset,
-        "seed": settings.seed,
-        "parameters": json.dumps(asdict(settings) | more, sort_keys=True),
-        "schema": SCHEMA,
     }
-    return provenance(model) | own
+    return provenance(model, ["identify"], asdict(settings) | more) | own

@@ -15,8 +15,9 @@ import numpy as np
 from filelock import FileLock
 
 from whence.errors import BadInput
-from whence.identity.keys import corpus_digest, key, weights_digest
+from whence.identity.keys import corpus_digest, key
 from whence.identity.stream import Progress, Stream, done, layer_name
+from whence.models.fingerprint import weights_sha256
 from whence.models.load import Model
 
 
@@ -68,7 +69,7 @@ def states_of(
     `embeddings` says what layer 0 is: the "output" of the embedding layer, or the "sum" before its norm.
     """
     corpus_name, count = corpus_digest(corpus)
-    weights = weights_digest(model)
+    weights = weights_sha256(model)
     settings = {"embeddings": embeddings, "truncate": truncate}
     folder = Path(cache or default_folder()) / "states" / key(model, weights, corpus_name, settings)
     with _writable(folder), FileLock(folder.with_suffix(".lock")):

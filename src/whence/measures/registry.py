@@ -13,8 +13,6 @@ from whence.measures.takes import Takes, one_pass
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 
-SCHEMA = 1
-
 # the analyses a mixing ratio can come from: weights or norms, without and with the residual, past the norm
 METHODS = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 

@@ -8,8 +8,9 @@ import xarray
 from whence.errors import Unsupported
 from whence.measures.attention.alternative import alternative_of
 from whence.models.encode import encode
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import precision, provenance
+from whence.sentence.measure import precision
 from whence.text.sentence import sentence
 
 NEEDS = frozenset({"attention", "rows", "values"})

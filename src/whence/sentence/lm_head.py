@@ -14,8 +14,8 @@ from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
 from whence.models.encode import Encoded, encode, pieces
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
 from whence.text.sentence import MASK, sentence
 
 # the axes before the stages; each is there only when several were asked for

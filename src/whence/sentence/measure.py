@@ -1,7 +1,6 @@
 """One sentence, measured: a verified pass, every measure asked for, one labelled Dataset."""
 
 import itertools
-import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,6 @@ from whence.measures.flow.summaries import NEIGHBOURS
 from whence.measures.registry import (
     MEASURES,
     METHODS,
-    SCHEMA,
     Settings,
     Variable,
     chosen,
@@ -31,7 +29,7 @@ from whence.models.anatomy import Anatomy
 from whence.models.block import Block
 from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
-from whence.models.fingerprint import provenance as of_model
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.models.memory import HOST, Needs, budget, claim, gigabytes
 from whence.text.sentence import Sentence, sentence
@@ -227,16 +225,6 @@ def _coordinates(sizes: Mapping[str, int], encoded: Encoded, layers: list[int]) 
         if axis in sizes:
             found |= {f"{axis}_{name}": (axis, values) for name, values in labels.items()}
     return found
-
-
-def provenance(model: Model, names: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Where every number came from, in types that every file format keeps."""
-    return of_model(model) | {
-        "measures": ",".join(names),
-        "parameters": json.dumps(options, default=str, sort_keys=True),
-        "seed": int(options.get("seed", 0)),
-        "schema": SCHEMA,
-    }
 
 
 def _texts(given: Sentence) -> dict[str, str]:
