@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
-from whence.corpus.questions import FIRST, SCORED, Question, answer_of, padded, padding_id, question
+from whence.corpus.questions import FIRST, SCORED, Question, answer_of, question
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at
+from whence.models.batching import batches, padded, padding_id
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.text.sentence import Sentence, sentence, sentences
@@ -58,17 +59,15 @@ def sentences_of(corpus: Iterable[object]) -> list[Sentence]:
     return found
 
 
-def batches(model: Model, stages: Stages, asked: Sequence[Question]) -> Iterator[list[int]]:
+def together(stages: Stages, asked: Sequence[Question]) -> list[list[int]]:
     """Places of questions to be read together: of like length, and as many as the scores have room for."""
     row = 4 * len(stages.names) * stages.embeddings.shape[1]
-    size = max(1, min(BATCH, ROOM // row))
-    order = sorted(range(len(asked)), key=lambda place: len(asked[place].ids))
-    yield from (order[start : start + size] for start in range(0, len(order), size))
+    return batches([len(one.ids) for one in asked], lambda longest: min(BATCH, ROOM // row))
 
 
 def answered(model: Model, stages: Stages, asked: Sequence[Question]) -> Float[Tensor, "n g v"]:
     """What every stage says at the place each question asks about."""
-    batch = padded(asked, padding_id(model))
+    batch = padded([one.batch for one in asked], padding_id(model.anatomy, model.tokenizer))
     last = [model.anatomy.layers]
     states = states_at(model.anatomy, batch, range(len(asked)), [one.position for one in asked], last)
     return scores(stages, states[0])
@@ -125,7 +124,7 @@ def _columns(model: Model, stages: Stages, part: Sequence[Sentence]) -> Columns:
     alike = {name: np.full((len(part), number, number), np.nan, dtype=np.float32) for name in ("spearman", "pearson")}
     there = [place for place, one in enumerate(asked) if one is not None]
     questions = [one for one in asked if one is not None]
-    for batch in batches(model, stages, questions):
+    for batch in together(stages, questions):
         rows, these = [there[place] for place in batch], [questions[place] for place in batch]
         said = answered(model, stages, these)
         ranks[rows] = places(said, these)

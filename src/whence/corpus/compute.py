@@ -12,6 +12,7 @@ from whence.corpus.annotate import Coded
 from whence.corpus.plan import Plan
 from whence.corpus.summaries import TO, summaries
 from whence.measures.registry import BY_HEAD, HEADS, MAP, METHODS, RATIO, Settings, variables
+from whence.models.batching import padded, padding_id
 from whence.models.block import Batch, Block
 from whence.models.capture import walk
 from whence.models.load import Model
@@ -44,7 +45,7 @@ class Measured:
 
 def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str]) -> Measured:
     """The sentences in one padded batch; derivatives, which are taken of one sentence at a time, one by one."""
-    batch = joined([coded.encoded.batch for coded in sentences], padding(model))
+    batch = padded([coded.encoded.batch for coded in sentences], padding_id(model.anatomy, model.tokenizer))
     indicator = _indicator(sentences, classes, batch.ids.shape[1])
     found = Measured()
     places = torch.tensor(plan.layers) - 1
@@ -55,26 +56,6 @@ def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str
         if name in tensors:
             _KEEP[variables()[name].dims](found, name, tensors[name].movedim(0, 1), indicator)
     return found
-
-
-def joined(batches: list[Batch], padding: int) -> Batch:
-    """Sentences of one row each, filled up on the right."""
-    longest = max(batch.ids.shape[1] for batch in batches)
-    ids = torch.full((len(batches), longest), padding)
-    mask = torch.zeros(len(batches), longest, dtype=torch.bool)
-    segments = None if batches[0].segments is None else torch.zeros_like(ids)
-    for row, batch in enumerate(batches):
-        length = batch.ids.shape[1]
-        ids[row, :length], mask[row, :length] = batch.ids[0], True
-        if segments is not None and batch.segments is not None:
-            segments[row, :length] = batch.segments[0]
-    return Batch(ids, mask, segments)
-
-
-def padding(model: Model) -> int:
-    """The model's own padding id: RoBERTa counts positions by it. Where there is none, any will do."""
-    own = getattr(model.anatomy.config, "pad_token_id", None)
-    return next((known for known in (own, model.tokenizer.pad_token_id) if known is not None and known >= 0), 0)
 
 
 def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Float[Tensor, "b s c"]:

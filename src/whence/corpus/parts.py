@@ -1,6 +1,6 @@
-"""How a corpus is cut: numbered parts in its own order, and inside a part batches of sentences of like length."""
+"""How a corpus is cut: numbered parts, in its own order."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -30,17 +30,6 @@ def cut(corpus: Iterable[object], size: int) -> Iterator[Part]:
     while sentences := tuple(islice(checked, size)):
         yield Part(number, number * size, sentences)
         number += 1
-
-
-def batches(lengths: Sequence[int], rows_of: Callable[[int], int]) -> list[list[int]]:
-    """Places of sentences that are measured together, longest first; `rows_of(longest)` is how many fit."""
-    order = sorted(range(len(lengths)), key=lambda place: (-lengths[place], place))
-    found: list[list[int]] = []
-    while order:
-        rows = max(1, rows_of(lengths[order[0]]))
-        found.append(order[:rows])
-        order = order[rows:]
-    return found
 
 
 def _checked(number: int, given: object) -> Sentence:

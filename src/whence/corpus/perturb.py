@@ -9,7 +9,7 @@ import pyarrow as pa
 import torch
 import xarray
 
-from whence.corpus.cloze import answered, batches, coordinates, counted, described, hits, places, sentences_of
+from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, sentences_of, together
 from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
 from whence.corpus.questions import Question, question
 from whence.errors import BadInput
@@ -150,7 +150,7 @@ def _columns(model: Model, stages: Stages, recipes: Sequence[Recipe], part: Sequ
     size, number = (len(part), len(recipes), len(stages.names)), len(stages.names)
     before = np.full((len(part), number), np.nan, dtype=np.float32)
     alike, after = (np.full(size, np.nan, dtype=np.float32) for _ in range(2))
-    for batch in batches(model, stages, asked):
+    for batch in together(stages, asked):
         these = [asked[place] for place in batch]
         rows = np.array([there[place] for place in batch])
         said = answered(model, stages, these)

@@ -13,12 +13,13 @@ from whence.corpus import tables
 from whence.corpus.annotate import Coded, coded
 from whence.corpus.compute import Measured, measured
 from whence.corpus.part_moments import Collected, groups_of
-from whence.corpus.parts import Part, batches
+from whence.corpus.parts import Part
 from whence.corpus.plan import Plan
 from whence.corpus.store import Store, write_part
 from whence.corpus.word_pairs import Pair, pairs
 from whence.errors import BadInput, TooLong
 from whence.measures.registry import BY_HEAD, HEADS
+from whence.models.batching import batches
 from whence.models.encode import encode
 from whence.models.load import Model
 from whence.models.memory import attention_bytes, claim
@@ -49,7 +50,7 @@ class Worker:
     def measure(self, prepared: "Prepared") -> "Prepared":
         found, sentences = prepared.found, prepared.found.sentences
         with _threads(self.plan.threads):
-            for places in batches([len(each) for each in sentences], self._rows):
+            for places in batches([len(each) for each in sentences], self._rows, longest_first=True):
                 chosen = [sentences[place] for place in places]
                 longest = len(chosen[0])
                 claim(len(chosen) * self._bytes(longest), longest, self.model.model.device, None)

@@ -15,6 +15,7 @@ import torch
 
 from whence.errors import BadInput, Unsupported
 from whence.identity.keys import Digested
+from whence.models.batching import batches, padded, padding_id
 from whence.models.block import Batch
 from whence.models.capture import walk
 from whence.models.embeddings import layer_zero
@@ -118,9 +119,9 @@ class Stream:
     def _states(self, encoded: list[Encoded]) -> list[np.ndarray]:
         """layer x token x width for every sentence, in order; sentences of like length share a pass."""
         found: list[np.ndarray] = [np.empty(0)] * len(encoded)
-        order = sorted(range(len(encoded)), key=lambda place: len(encoded[place].tokens))
-        for places in self._batches(order, encoded):
-            batch = _padded([encoded[place].batch for place in places])
+        most = min(BATCH_TOKENS, BATCH_BYTES // self._row)
+        for places in batches([len(one.tokens) for one in encoded], lambda longest: most // longest):
+            batch = padded([encoded[place].batch for place in places], padding_id(self.model.anatomy))
             self._claim(batch)
             trace = walk(self.model.anatomy, batch, lambda block: block.output.float().cpu())
             first = layer_zero(self.model.anatomy, batch) if self.embeddings == "sum" else trace.embedding
@@ -129,16 +130,6 @@ class Stream:
             for row, place in enumerate(places):
                 found[place] = layers[:, row, : len(encoded[place].tokens)].numpy()
         return found
-
-    def _batches(self, order: list[int], encoded: list[Encoded]) -> Iterator[list[int]]:
-        most = min(BATCH_TOKENS, BATCH_BYTES // self._row)
-        batch: list[int] = []
-        for place in order:
-            if batch and (len(batch) + 1) * len(encoded[place].tokens) > most:
-                yield batch
-                batch = []
-            batch.append(place)
-        yield batch
 
     def _claim(self, batch: Batch) -> None:
         rows, tokens = batch.ids.shape
@@ -150,18 +141,6 @@ class Stream:
         width = 4 * self.model.anatomy.width
         layers = {layer_name(layer): width * tokens for layer in range(self.model.anatomy.layers + 1)}
         return layers | {"ids.int32": 4 * tokens, "special.bool": tokens, "lengths.int32": 4 * sentences}
-
-
-def _padded(batches: list[Batch]) -> Batch:
-    """Right padding; what stands there is masked, so any id will do."""
-    longest = max(batch.ids.shape[1] for batch in batches)
-
-    def joined(rows: list[torch.Tensor]) -> torch.Tensor:
-        return torch.cat([torch.nn.functional.pad(row, (0, longest - row.shape[1])) for row in rows])
-
-    segments = [batch.segments for batch in batches if batch.segments is not None]
-    ids, mask = joined([batch.ids for batch in batches]), joined([batch.mask for batch in batches])
-    return Batch(ids, mask, joined(segments) if segments else None)
 
 
 def _check_finite(layers: torch.Tensor) -> None:
