@@ -14,10 +14,10 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence import stats as stats
     from whence.citations import cite as cite
     from whence.corpus.cloze import cloze as cloze
+    from whence.corpus.identify import identify as identify
     from whence.corpus.open_run import open_run as open_run
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
-    from whence.identity import identify as identify
     from whence.models.load import load as load
     from whence.page.report import report as report
     from whence.page.widget import widget as widget
@@ -38,7 +38,7 @@ _VERBS = {
     "alternative_attention": "whence.sentence.alternative",
     "cite": "whence.citations",
     "cloze": "whence.corpus.cloze",
-    "identify": "whence.identity",
+    "identify": "whence.corpus.identify",
     "list_measures": "whence.sentence.tables",
     "lm_head": "whence.sentence.lm_head",
     "load": "whence.models.load",

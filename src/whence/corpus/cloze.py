@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,15 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
+from whence.corpus.answers import Columns, answers, column
 from whence.corpus.questions import FIRST, SCORED, Question, answer_of, question
-from whence.errors import BadInput
+from whence.corpus.resume import Progress
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at
 from whence.models.batching import batches, padded, padding_id
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.text.sentence import Sentence, sentence, sentences
+from whence.text.sentence import Sentence
 
 HITS = 100
 PART = 256
@@ -45,18 +46,10 @@ def cloze(
     with a mask has `spearman` and `pearson` also when its answer is not one token.
     """
     stages = stages_of(loaded(model).anatomy)
-    given = sentences_of(corpus)
-    course = Course(given, part_size, out, progress)
-    about = {} if out is None else manifest(model, "cloze", {"stages": stages.names})
-    table = course.run(about, lambda part: _columns(model, stages, part))
+    settings = {"stages": stages.names}
+    compute = partial(_columns, model, stages)
+    table = answers("cloze", model, settings, corpus, compute, out, part_size, progress)
     return _dataset(table, stages.names).assign_attrs(provenance(model, ["cloze"], {}) | counted(table))
-
-
-def sentences_of(corpus: Iterable[object]) -> list[Sentence]:
-    found = [sentence(given) for given in sentences(corpus)]
-    if not found:
-        raise BadInput("The corpus is empty; give at least one sentence with a mask.")
-    return found
 
 
 def together(stages: Stages, asked: Sequence[Question]) -> list[list[int]]:

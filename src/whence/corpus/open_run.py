@@ -13,8 +13,9 @@ import pyarrow.compute
 import pyarrow.dataset
 import xarray
 
-from whence.corpus.plan import FINISHED, KIND, RECORD, SHAPE, identity
-from whence.corpus.resume import all_moments
+from whence.corpus.manifest import FINISHED, RECORD, run_id
+from whence.corpus.part_moments import all_moments
+from whence.corpus.plan import KIND, SHAPE
 from whence.corpus.store import MANIFEST, Store, at, damaged, part_numbers, read_manifest, read_record, record_name
 from whence.errors import BadInput
 from whence.measures.registry import HEADS, MAP, variables
@@ -36,7 +37,7 @@ def open_run(out: str | Path, *, verify: bool = True) -> "Run":
     manifest = read_manifest(store, (KIND,), SHAPE)
     if manifest is None:
         raise BadInput(f"{str(out)!r} is no run: it has no {MANIFEST}; `whence measure` makes one.")
-    store = replace(store, run=identity(manifest))
+    store = replace(store, run=run_id(manifest))
     records = {number: _record(store, number, verify) for number in part_numbers(store)}
     if manifest["finished"]:
         _check_finished(store, manifest, records, verify)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pyarrow as pa
 import torch
 import xarray
 
-from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, sentences_of, together
-from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
+from whence.corpus.answers import Columns, answers, column
+from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, together
 from whence.corpus.questions import Question, question
+from whence.corpus.resume import Progress
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import paired, ranks
 from whence.measures.lm_head.stages import Stages, stages_of
@@ -61,10 +63,9 @@ def perturb(
     """
     chosen = recipes_of(recipes)
     stages = stages_of(loaded(model).anatomy)
-    course = Course(sentences_of(corpus), part_size, out, progress)
     settings = {"stages": stages.names, "recipes": {name: asdict(recipe) for name, recipe in chosen.items()}}
-    about = {} if out is None else manifest(model, "perturb", settings)
-    table = course.run(about, lambda part: _columns(model, stages, list(chosen.values()), part))
+    compute = partial(_columns, model, stages, list(chosen.values()))
+    table = answers("perturb", model, settings, corpus, compute, out, part_size, progress)
     dataset = _dataset(table, stages.names, list(chosen))
     return dataset.assign_attrs(provenance(model, ["perturb"], settings) | counted(table))
 

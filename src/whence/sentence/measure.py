@@ -11,7 +11,8 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence._arguments import numbers, share, whole
+from whence._arguments import layers_of as checked_layers
+from whence._arguments import share, whole
 from whence.errors import BadInput
 from whence.measures.flow.summaries import NEIGHBOURS
 from whence.measures.registry import (
@@ -90,13 +91,7 @@ def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str,
 
 def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
     """The layers asked for, checked and in order; all when none are named."""
-    if asked is None:
-        return list(range(1, count + 1))
-    found = sorted(set(numbers("layer", asked)))
-    wrong = [layer for layer in found if not 1 <= layer <= count]
-    if wrong or not found:
-        raise BadInput(f"The model has layers 1 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return found
+    return list(range(1, count + 1)) if asked is None else sorted(set(checked_layers(asked, 1, count)))
 
 
 def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy: Anatomy) -> None:

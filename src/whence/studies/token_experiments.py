@@ -10,7 +10,7 @@ import numpy as np
 import pandas
 import xarray
 
-from whence.identity import identify
+from whence.corpus.identify import identify
 from whence.models.fingerprint import weights_sha256
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
