@@ -49,7 +49,7 @@ def run(
     """
     loaded(model)
     sentences(corpus)
-    work = engine_named(engine)
+    measure_parts = engine_named(engine)
     store = at(out)
     asked = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
     asked |= {"part_size": part_size, "batch_tokens": batch_tokens}
@@ -57,12 +57,13 @@ def run(
         threads = threads or _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
         plan = planned(model, measures, options, threads=threads, **asked)
         wanted = manifest(KIND, model, asdict(plan), corpus)
-        with resumed(store, wanted, SHAPE, corpus, progress, total, engine) as run:
-            found = work(Worker(model, plan, run.store), run.pending(), address=address, workers=workers)
-            with closing(found) as records:  # an engine lets go of its workers at once
+        with resumed(store, wanted, SHAPE, corpus, progress, total, engine) as work:
+            worker = Worker(model, plan, work.store)
+            done = measure_parts(worker, work.pending(), address=address, workers=workers)
+            with closing(done) as records:  # an engine lets go of its workers at once
                 for record in records:
-                    run.count(record)
-            run.finish(lambda numbers: {MOMENTS: as_parquet(all_moments(store, numbers))})
+                    work.count(record)
+            work.finish(lambda numbers: {MOMENTS: as_parquet(all_moments(store, numbers))})
     return str(out)
 
 
