@@ -18,8 +18,9 @@ import torch
 import whence
 from benchmarks.norms import row
 from whence.measures.registry import MEASURES, chosen
+from whence.measures.request import settled_options
 from whence.models.load import Model
-from whence.sentence.measure import MEMORY, needs, settled_options
+from whence.sentence.measure import MEMORY, needs
 
 SECONDS = 60
 MATTERS = 100_000_000  # bytes from which the statement has to be true

@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.page.widget import widget as widget
     from whence.progress_bar import progress as progress
     from whence.sentence.alternative import alternative_attention as alternative_attention
+    from whence.sentence.list_measures import list_measures as list_measures
     from whence.sentence.lm_head import lm_head as lm_head
     from whence.sentence.measure import measure as measure
-    from whence.sentence.tables import list_measures as list_measures
-    from whence.sentence.tables import verify as verify
+    from whence.sentence.verify import verify as verify
     from whence.studies import study as study
     from whence.text.readers import read as read
 
@@ -39,7 +39,7 @@ _VERBS = {
     "cite": "whence.citations",
     "cloze": "whence.corpus.cloze",
     "identify": "whence.corpus.identify",
-    "list_measures": "whence.sentence.tables",
+    "list_measures": "whence.sentence.list_measures",
     "lm_head": "whence.sentence.lm_head",
     "load": "whence.models.load",
     "measure": "whence.sentence.measure",
@@ -50,7 +50,7 @@ _VERBS = {
     "report": "whence.page.report",
     "run": "whence.corpus.run",
     "study": "whence.studies",
-    "verify": "whence.sentence.tables",
+    "verify": "whence.sentence.verify",
     "widget": "whence.page.widget",
 }
 

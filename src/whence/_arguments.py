@@ -19,7 +19,7 @@ def numbers(what: str, asked: object) -> list[int]:
         raise BadInput(f"A {what} is a whole number, and {asked!r} was given.") from None
 
 
-def layers_of(asked: object, first: int, last: int, some: bool = True) -> list[int]:
+def layers(asked: object, first: int, last: int, some: bool = True) -> list[int]:
     """Layers that the model has; `some` refuses none at all."""
     found = numbers("layer", asked)
     wrong = [layer for layer in found if not first <= layer <= last]

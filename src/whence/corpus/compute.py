@@ -1,6 +1,6 @@
 """One batch of sentences, measured: every variable of the plan, what its maps say of each token, and the maps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,11 +12,11 @@ from whence.corpus.annotate import Coded
 from whence.corpus.plan import Plan
 from whence.corpus.summaries import TO, summaries
 from whence.measures.registry import BY_HEAD, HEADS, MAP, METHODS, RATIO, Settings, variables
+from whence.measures.request import computes, with_bases
 from whence.models.batching import padded, padding_id
 from whence.models.block import Batch, Block
 from whence.models.capture import walk
 from whence.models.load import Model
-from whence.sentence.measure import computes, stacked
 
 Arrays = dict[str, np.ndarray]
 
@@ -67,9 +67,7 @@ def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Floa
 
 
 def _settings(model: Model, plan: Plan, batch: Batch) -> Settings:
-    known = variables()
-    bases = {base for name in plan.variables if (base := known[name].base) is not None}
-    return Settings(model.anatomy, batch, frozenset(plan.variables) | bases, plan.options, plan.layers)
+    return Settings(model.anatomy, batch, with_bases(plan.variables), plan.options, plan.layers)
 
 
 def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept: Measured) -> dict[str, Tensor]:
@@ -87,12 +85,19 @@ def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept
         found = {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
         return found | _of_heads({name: found[name] for name in by_head & found.keys()}, indicator, plan)
 
-    tensors = stacked(walk(model.anatomy, batch, visit).blocks)
+    tensors = _stacked(walk(model.anatomy, batch, visit).blocks)
     places = torch.tensor(plan.layers) - 1
     _sort_heads(kept, {name: tensors.pop(name)[places].movedim(0, 1) for name in list(tensors) if ":" in name})
     for function in computes("layers", settings.wanted):
         tensors |= function(tensors, settings)
     return tensors
+
+
+def _stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
+    known = next(kept for kept in blocks if kept)
+    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
+    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
 
 
 def _of_heads(maps: Mapping[str, Float[Tensor, "b h t s"]], indicator: Tensor, plan: Plan) -> dict[str, Tensor]:

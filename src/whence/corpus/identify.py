@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray
 
-from whence._arguments import layers_of
+from whence import _arguments
 from whence.corpus.hidden_states import states_of
 from whence.corpus.resume import Progress
 from whence.errors import BadInput
@@ -88,8 +88,8 @@ def identify(
     texts = list(corpus) if isinstance(sentences(corpus), Iterator) else corpus  # it is read more than once
     count, fitted = loaded(model).anatomy.layers, saved.named(probe, model)
     every = range(1, count + 1) if fitted is None else ()
-    wanted = sorted(set(layers_of(every if layers is None else layers, 0, count, some=layers is not None)))
-    others = layers_of(() if test_layers is None else test_layers, 0, count, some=test_layers is not None)
+    wanted = sorted(set(_arguments.layers(every if layers is None else layers, 0, count, some=layers is not None)))
+    others = _arguments.layers(() if test_layers is None else test_layers, 0, count, some=test_layers is not None)
     across = tuple(sorted(set(others)))
     states = states_of(model, texts, embeddings, truncate, cache, memory_limit, progress)
     if fitted is None:

@@ -19,10 +19,10 @@ from whence.measures.registry import (
     owners,
     variables,
 )
+from whence.measures.request import layers_of, settled_options
 from whence.models.anatomy import Anatomy
 from whence.models.load import Model
 from whence.sealed import COUNT, POSITIVE
-from whence.sentence.measure import layers_of, settled_options
 
 KIND = "run"
 # axes a run has columns for; numbers of one sentence (how many directions a sketch tried) are not kept

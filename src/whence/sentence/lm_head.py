@@ -9,7 +9,7 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
-from whence._arguments import layers_of as checked_layers
+from whence import _arguments
 from whence._arguments import numbers
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
@@ -95,7 +95,7 @@ def layers_of(asked: int | Iterable[int] | str | None, count: int) -> list[int]:
         raise BadInput(f"A layer is a number, a list of numbers or 'all', and {asked!r} was given.")
     if asked is None or asked == "all":
         return [count] if asked is None else list(range(count + 1))
-    return checked_layers(asked, 0, count)
+    return _arguments.layers(asked, 0, count)
 
 
 def named(model: Model, tokens: Sequence[int]) -> list[str]:

@@ -3,7 +3,7 @@
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,6 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence._arguments import layers_of as checked_layers
-from whence._arguments import share, whole
 from whence.errors import BadInput
 from whence.measures.flow.summaries import NEIGHBOURS
 from whence.measures.registry import (
@@ -21,10 +19,10 @@ from whence.measures.registry import (
     Settings,
     Variable,
     chosen,
-    options_of,
     owners,
     variables,
 )
+from whence.measures.request import computes, layers_of, settled_options, with_bases
 from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
@@ -33,13 +31,12 @@ from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.models.memory import HOST, Needs, budget, claim, gigabytes
+from whence.models.precision import reported
+from whence.sentence.label import labelled
 from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
-# options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, and the least of them
-SHARES = {"tolerance": True, "block_error": False, "error": False}
-WHOLE = {"seed": 0, "memory": 1}
 log = logging.getLogger("whence")
 
 
@@ -73,25 +70,8 @@ def measure(
     with torch.autocast(model.model.device.type, enabled=False):
         arrays = _arrays(model, wanted, encoded, used, kept, progress)
     attributes = provenance(model, names, settled) | _texts(given)
-    dataset = _labelled(arrays, wanted, encoded, kept, attributes)
+    dataset = labelled(arrays, wanted, encoded, kept, attributes)
     return dataset.assign_attrs(_unproved(dataset, model.anatomy))
-
-
-def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of these measures, with their defaults, or one sentence on what makes no sense."""
-    found = options_of(names, given)
-    for name, zero in SHARES.items():
-        if found.get(name) is not None:
-            share(name, found[name], zero)
-    for name, least in WHOLE.items():
-        if found.get(name) is not None:
-            found[name] = whole(name, found[name], least)
-    return found
-
-
-def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
-    """The layers asked for, checked and in order; all when none are named."""
-    return list(range(1, count + 1)) if asked is None else sorted(set(checked_layers(asked, 1, count)))
 
 
 def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy: Anatomy) -> None:
@@ -109,8 +89,7 @@ def _arrays(
     progress: Callable[[int, int], None] | None,
 ) -> dict[str, np.ndarray]:
     """Variable -> array with all its axes."""
-    bases = {variable.base for variable in wanted.values() if variable.base is not None}
-    needed = frozenset(wanted) | bases
+    needed = with_bases(wanted)
     settings = Settings(model.anatomy, encoded.batch, needed, options, tuple(layers), progress)
     across = computes("layers", needed)
     visited = tuple(range(1, max(layers) + 1)) if across else tuple(layers)
@@ -122,12 +101,6 @@ def _arrays(
     for compute in computes("model", needed):
         arrays |= {name: _given(values, settings) for name, values in compute(settings).items() if name in wanted}
     return arrays
-
-
-def computes(over: str, needed: Iterable[str]) -> list[Callable[..., Mapping[str, Tensor]]]:
-    """The functions behind the variables, each once."""
-    rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in sorted(needed))]
-    return list({row.source: row.compute for row in rows if row.over == over}.values())
 
 
 def _over_blocks(
@@ -142,7 +115,7 @@ def _over_blocks(
         return rows
     places = {layer: place for place, layer in enumerate(layers)}
     steps, total = itertools.count(1), len(set(layers) & set(settings.anatomy.attending)) * len(computes)
-    dtype = precision(settings.anatomy.model.dtype)
+    dtype = reported(settings.anatomy.model.dtype)
 
     def visit(block: Block) -> None:
         if block.layer not in places or not block.attends:
@@ -160,66 +133,14 @@ def _over_blocks(
     return rows
 
 
-def stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
-    known = next(kept for kept in blocks if kept)
-    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
-    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
-
-
 def _given(values: Tensor, settings: Settings) -> np.ndarray:
     """On the host, in the precision it is given back in."""
-    return values.to("cpu", precision(settings.anatomy.model.dtype)).numpy()
-
-
-def precision(dtype: torch.dtype) -> torch.dtype:
-    """float64 for a model in float64; float32 for all others, half precision included."""
-    return torch.promote_types(dtype, torch.float32)
+    return values.to("cpu", reported(settings.anatomy.model.dtype)).numpy()
 
 
 def _placed(values: Tensor, variable: Variable) -> np.ndarray:
     """Without the batch, the layer axis where the variable has it."""
     return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
-
-
-def _labelled(
-    arrays: Mapping[str, np.ndarray],
-    wanted: Mapping[str, Variable],
-    encoded: Encoded,
-    layers: list[int],
-    attributes: Mapping[str, Any],
-) -> xarray.Dataset:
-    data = {
-        name: (variable.dims, arrays[name], {"units": variable.unit, "long_name": variable.about})
-        for name, variable in wanted.items()
-    }
-    sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
-    return xarray.Dataset(data, _coordinates(sizes, encoded, layers), attributes)
-
-
-def _coordinates(sizes: Mapping[str, int], encoded: Encoded, layers: list[int]) -> dict[str, Any]:
-    """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
-    labels = {
-        "token": np.array(encoded.tokens, dtype=str),
-        "token_id": encoded.batch.ids[0].numpy(),
-        "word": np.array(encoded.words, dtype=str),
-        "is_special": np.array(encoded.special),
-    }
-    labels |= {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
-    tokens = len(encoded.tokens)
-    indices: dict[str, Any] = {
-        "target": np.arange(tokens),
-        "source": np.arange(tokens),
-        "head": np.arange(sizes.get("head", 0)),
-        "method": list(METHODS),
-        "distance": np.arange(1 - tokens, tokens),
-        "neighbour": list(NEIGHBOURS),
-    }
-    found = {"layer": np.array(layers)} | {name: values for name, values in indices.items() if name in sizes}
-    for axis in ("target", "source"):
-        if axis in sizes:
-            found |= {f"{axis}_{name}": (axis, values) for name, values in labels.items()}
-    return found
 
 
 def _texts(given: Sentence) -> dict[str, str]:
