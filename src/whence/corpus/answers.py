@@ -11,8 +11,8 @@ import pyarrow.parquet
 from whence.corpus.manifest import manifest, shape
 from whence.corpus.parts import cut
 from whence.corpus.resume import Progress, resumed
+from whence.corpus.run_tables import as_parquet
 from whence.corpus.store import Store, at, part_numbers, write_part
-from whence.corpus.tables import as_parquet
 from whence.errors import BadInput
 from whence.models.load import Model
 from whence.text.sentence import Sentence, sentences

@@ -18,12 +18,12 @@ from whence.corpus.resume import Progress
 from whence.errors import BadInput
 from whence.identity import saved_probes as saved
 from whence.identity.adam import LEARNING_RATE
+from whence.identity.dataset import labelled, outcomes
 from whence.identity.experiment import Result, Settings, run, tested
 from whence.identity.folds import Fold, folds_of
 from whence.identity.probes import LOSSES, Fitted
 from whence.identity.states import States
-from whence.identity.table import labelled, outcomes
-from whence.identity.tokens import columns
+from whence.identity.token_labels import columns
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.text.sentence import sentences

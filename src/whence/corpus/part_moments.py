@@ -11,7 +11,7 @@ import pyarrow.parquet
 from einops import rearrange
 
 from whence.corpus.annotate import Coded
-from whence.corpus.compute import Measured
+from whence.corpus.measure_batch import Measured
 from whence.corpus.moments import NAMES, Moments, grouped, merge, merged
 from whence.corpus.store import Store
 from whence.sealed import Damaged

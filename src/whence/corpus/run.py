@@ -13,8 +13,8 @@ from whence.corpus.manifest import manifest
 from whence.corpus.part_moments import MOMENTS, all_moments
 from whence.corpus.plan import KIND, SHAPE, planned
 from whence.corpus.resume import Progress, resumed
+from whence.corpus.run_tables import as_parquet
 from whence.corpus.store import Store, at, read_manifest
-from whence.corpus.tables import as_parquet
 from whence.corpus.worker import Worker
 from whence.models.load import Model, loaded
 from whence.text.sentence import sentences

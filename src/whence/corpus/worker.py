@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from whence.corpus import tables
+from whence.corpus import run_tables
 from whence.corpus.annotate import Coded, coded
-from whence.corpus.compute import Measured, measured
+from whence.corpus.measure_batch import Measured, measured
 from whence.corpus.part_moments import Collected, groups_of
 from whence.corpus.parts import Part
 from whence.corpus.plan import Plan
@@ -67,7 +67,7 @@ class Worker:
             "tokens": sum(len(each) for each in sentences),
             "skipped": prepared.skipped,
         }
-        written = {name: tables.as_parquet(table) for name, table in prepared.found.tables().items()}
+        written = {name: run_tables.as_parquet(table) for name, table in prepared.found.tables().items()}
         return write_part(self.store, prepared.part.number, written, about)
 
     def _coded(self, part: Part) -> tuple[list[Coded], list[dict[str, Any]]]:
@@ -156,17 +156,17 @@ class _Found:
     def tables(self) -> dict[str, Any]:
         layers, names = self.plan.layers, self.plan.token_columns
         found = {
-            "sentences": tables.sentence_table(self.sentences),
-            "tokens": tables.token_table(self.sentences, self.tokens, layers, names),
+            "sentences": run_tables.sentence_table(self.sentences),
+            "tokens": run_tables.token_table(self.sentences, self.tokens, layers, names),
             "moments": self.moments.table(layers),
         }
         if self.plan.map_names:
-            found["pairs"] = tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
+            found["pairs"] = run_tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
         if by_head := self.plan.of_dims(BY_HEAD):
-            found["heads"] = tables.head_table(self.sentences, self.heads, layers, by_head)
+            found["heads"] = run_tables.head_table(self.sentences, self.heads, layers, by_head)
         if self.plan.maps:
             every = zip(self.sentences, self.maps, strict=True)
-            found["maps"] = tables.map_table([(each.number, *row) for each, rows in every for row in rows])
+            found["maps"] = run_tables.map_table([(each.number, *row) for each, rows in every for row in rows])
         return found
 
 

@@ -12,6 +12,7 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 import whence
+from tests.families import build
 from whence.corpus import hidden_states as module
 from whence.corpus.hidden_states import default_folder, states_of
 from whence.errors import BadInput, Unsupported
@@ -20,6 +21,12 @@ from whence.models.encode import encode
 from whence.text.sentence import sentence
 
 TEXTS = ["The cat sat.", ("A pair of texts", "is one sentence."), "Paris is the capital of France, they say.", "Yes."]
+
+
+@pytest.fixture(scope="module")
+def llama(builtin):
+    """A tiny random decoder without absolute positions, over the built-in vocabulary."""
+    return whence.load(build("llama", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
 
 
 @pytest.fixture
@@ -132,8 +139,6 @@ def test_without_a_norm_sum_and_output_are_one(llama, tmp_path):
 
 
 def test_a_narrower_sum_is_refused(builtin, tmp_path):
-    from tests.families import build
-
     narrow = whence.load(build("electra", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
     with pytest.raises(Unsupported, match="24 wide"):
         states_of(narrow, TEXTS, embeddings="sum", cache=tmp_path)
