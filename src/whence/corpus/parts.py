@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from whence.errors import BadInput
@@ -17,7 +18,7 @@ class Part:
     first: int
     sentences: tuple[Sentence, ...]
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of texts and annotations: what the part's tables are made from."""
         return corpus_sha256(self.sentences)
