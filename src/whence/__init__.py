@@ -14,10 +14,10 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence import stats as stats
     from whence.citations import cite as cite
     from whence.corpus.cloze import cloze as cloze
+    from whence.corpus.identify import identify as identify
     from whence.corpus.open_run import open_run as open_run
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
-    from whence.identity import identify as identify
     from whence.measures.options import Block as Block
     from whence.measures.options import Contribution as Contribution
     from whence.measures.options import Effective as Effective
@@ -35,10 +35,10 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.page.widget import widget as widget
     from whence.progress_bar import progress as progress
     from whence.sentence.alternative import alternative_attention as alternative_attention
+    from whence.sentence.list_measures import list_measures as list_measures
     from whence.sentence.lm_head import lm_head as lm_head
     from whence.sentence.measure import measure as measure
-    from whence.sentence.tables import list_measures as list_measures
-    from whence.sentence.tables import verify as verify
+    from whence.sentence.verify import verify as verify
     from whence.studies import study as study
     from whence.text.readers import read as read
 
@@ -50,8 +50,8 @@ _VERBS = {
     "alternative_attention": "whence.sentence.alternative",
     "cite": "whence.citations",
     "cloze": "whence.corpus.cloze",
-    "identify": "whence.identity",
-    "list_measures": "whence.sentence.tables",
+    "identify": "whence.corpus.identify",
+    "list_measures": "whence.sentence.list_measures",
     "lm_head": "whence.sentence.lm_head",
     "load": "whence.models.load",
     "measure": "whence.sentence.measure",
@@ -62,7 +62,7 @@ _VERBS = {
     "report": "whence.page.report",
     "run": "whence.corpus.run",
     "study": "whence.studies",
-    "verify": "whence.sentence.tables",
+    "verify": "whence.sentence.verify",
     "widget": "whence.page.widget",
 }
 

@@ -110,7 +110,7 @@ def test_it_goes_on_and_says_what_differs(builtin, corpus, tmp_path):
     first = perturb(builtin, corpus, ["no-end"], out=tmp_path / "run", part_size=2)
     again = perturb(builtin, corpus, ["no-end"], out=tmp_path / "run", part_size=2)
     assert first.identical(again) and set(RECIPES) == {"no-period", "no-end", "mask-word"}
-    with pytest.raises(BadInput, match="another parameters"):
+    with pytest.raises(BadInput, match="begun with recipes"):
         perturb(builtin, corpus, ["no-period"], out=tmp_path / "run", part_size=2)
 
 

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from whence.errors import BadInput
-from whence.web.jobs import Busy, Cancelled, Jobs, TooLong
+from whence.web.jobs import Busy, Cancelled, Jobs, TimedOut
 from whence.web.results import Gone
 
 SOON = 60.0  # seconds that are never waited for, unless something is broken
@@ -185,7 +185,7 @@ def test_a_ticket_does_not_keep_what_a_failed_job_held(jobs):
 def test_a_job_has_its_time():
     jobs = Jobs(waiting=1, seconds=0.05)
     job = jobs.of(jobs.submit("forever", Gate("", [])))
-    with pytest.raises(TooLong, match="longer than"):
+    with pytest.raises(TimedOut, match="longer than"):
         job.finished.result(SOON)
     jobs.close()
 

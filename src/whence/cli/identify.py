@@ -86,7 +86,7 @@ def identify(
     cache
         Where states are kept; the user's cache folder when not given.
     """
-    from whence.identity import identify as identified
+    from whence.corpus.identify import identify as identified
     from whence.text import readers
 
     for path, endings in ((out, OUT), (tokens, (".csv",)), (save, (".safetensors",))):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,16 @@ import pyarrow as pa
 import torch
 import xarray
 
-from whence.corpus.cloze import answered, batches, coordinates, counted, described, hits, places, sentences_of
-from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
+from whence.corpus.answers import Columns, answers, column
+from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, together
 from whence.corpus.questions import Question, question
+from whence.corpus.resume import Progress
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import paired, ranks
 from whence.measures.lm_head.stages import Stages, stages_of
 from whence.models.encode import pieces
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
 from whence.text.sentence import Sentence
 
 PERIOD, END, MASK = "final period", "end token", "mask"
@@ -61,10 +63,9 @@ def perturb(
     """
     chosen = recipes_of(recipes)
     stages = stages_of(loaded(model).anatomy)
-    course = Course(sentences_of(corpus), part_size, out, progress)
     settings = {"stages": stages.names, "recipes": {name: asdict(recipe) for name, recipe in chosen.items()}}
-    about = {} if out is None else manifest(model, "perturb", settings)
-    table = course.run(about, lambda part: _columns(model, stages, list(chosen.values()), part))
+    compute = partial(_columns, model, stages, list(chosen.values()))
+    table = answers("perturb", model, settings, corpus, compute, out, part_size, progress)
     dataset = _dataset(table, stages.names, list(chosen))
     return dataset.assign_attrs(provenance(model, ["perturb"], settings) | counted(table))
 
@@ -150,7 +151,7 @@ def _columns(model: Model, stages: Stages, recipes: Sequence[Recipe], part: Sequ
     size, number = (len(part), len(recipes), len(stages.names)), len(stages.names)
     before = np.full((len(part), number), np.nan, dtype=np.float32)
     alike, after = (np.full(size, np.nan, dtype=np.float32) for _ in range(2))
-    for batch in batches(model, stages, asked):
+    for batch in together(stages, asked):
         these = [asked[place] for place in batch]
         rows = np.array([there[place] for place in batch])
         said = answered(model, stages, these)

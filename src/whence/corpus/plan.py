@@ -1,11 +1,10 @@
-"""What a run is to measure, checked before any work, and everything that its numbers depend on."""
+"""What a run is to measure, checked before any work."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from typing import Any
 
-from whence.corpus.store import FILES, SCHEMA
+from whence.corpus.manifest import REFUSE, shape
 from whence.corpus.summaries import quantities
 from whence.errors import BadInput, Unsupported
 from whence.measures.options import Options
@@ -23,59 +22,29 @@ from whence.measures.registry import (
     variables,
 )
 from whence.measures.registry import measures as registered
+from whence.measures.request import layers_of, parameters_of
 from whence.models.anatomy import Anatomy
-from whence.models.fingerprint import LIBRARIES, tokenizer_sha256, weights_sha256
 from whence.models.load import Model
-from whence.sealed import COUNT, POSITIVE, digest
-from whence.sentence.measure import layers_of, parameters_of, seed_of
+from whence.sealed import COUNT, POSITIVE
 
 KIND = "run"
 # the axes a table can have as rows; besides, a variable may have axes that are kept as columns
 KEPT = (MAP, HEADS, BY_TOKEN, HEAD_TOKEN, BY_HEAD)
-TOO_LONG = ("refuse", "truncate", "skip")
-# what tokens can be grouped by in the moments, besides all together
-GROUPS = ("class", "upos", "xpos", "deprel", "ner")
-
-_SECTIONS = ("schema", "model", "plan", "versions")
-_CHANGING = ("model id", "plan too_long")
-_LIBRARIES = ("whence", *LIBRARIES, "pyarrow")
-_DIGEST = str
-# what a manifest must be when it is read back
-SHAPE = {
-    "finished": bool,
-    "corpus": {"name": str, "limit": int | None, "parts?": COUNT, "sha256?": _DIGEST},
-    "model": {
-        **dict.fromkeys(("id", "family", "dtype", "device"), str),
-        **dict.fromkeys(("weights_sha256", "tokenizer_sha256"), _DIGEST),
-        "revision": str | None,
-        "layers": COUNT,
-        "heads": COUNT,
-        "causal": bool,
-    },
-    "plan": {
+WHEN_TOO_LONG = (REFUSE, "truncate", "skip")
+# of a plan in a manifest that is read back
+SHAPE = shape(
+    {
         **{name: [str] for name in ("measures", "variables", "by")},
-        **dict.fromkeys(("part_size", "batch_tokens", "threads"), POSITIVE),
+        **dict.fromkeys(("batch_tokens", "threads"), POSITIVE),
         "options": {str: {str: object}},
         "layers": [POSITIVE],
         "maps": bool,
         "neighbours": COUNT,
         "too_long": str,
-    },
-    "seed": int,
-    "versions": dict.fromkeys(_LIBRARIES, str),
-}
-# and besides, when the run is finished
-FINISHED = {
-    "corpus": {"sha256": _DIGEST, **dict.fromkeys(("parts", "sentences", "tokens", "skipped"), COUNT)},
-    "files": FILES,
-}
-RECORD = {
-    "sha256": _DIGEST,
-    "too_long": str,
-    "sentences": COUNT,
-    "tokens": COUNT,
-    "skipped": [{"sentence": COUNT, "why": str}],
-}
+    }
+)
+# what tokens can be grouped by in the moments, besides all together
+GROUPS = ("class", "upos", "xpos", "deprel", "ner")
 
 
 @dataclass(frozen=True)
@@ -188,81 +157,13 @@ def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy
     return found
 
 
-def manifest(model: Model, plan: Plan, corpus: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance of every number of the run. Nothing here depends on the engine or on the time."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "finished": False,
-        "corpus": dict(corpus),
-        "model": _about(model),
-        "plan": _settled(asdict(plan)),
-        "seed": seed_of(plan.settings),
-        "versions": {library: version(library) for library in _LIBRARIES},
-    }
-
-
-def identity(manifest: Mapping[str, Any]) -> str:
-    """A digest of all that keeps a run from being gone on with, by which its parts know it."""
-    sections = [_flat(section, manifest[section]) for section in _SECTIONS]
-    return digest([{name: value for name, value in each.items() if name not in _CHANGING} for each in sections])
-
-
-def differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """What keeps a run from being gone on with: the first parameter that is not what it was, in words."""
-    for section in _SECTIONS:
-        before, now = _flat(section, found.get(section)), _flat(section, wanted[section])
-        for name in sorted(before.keys() | now.keys()):
-            if before.get(name) != now.get(name) and not _may_change(name, before.get(name)):
-                said = name.removeprefix("plan ")
-                return f"it was begun with {said} {before.get(name)!r}, and {now.get(name)!r} was asked for"
-    return None
-
-
 def _check(asked: Mapping[str, Any]) -> None:
     for name in ("part_size", "batch_tokens", "threads"):
         if asked[name] < 1:
             raise BadInput(f"{name} is at least 1, and {asked[name]} was given.")
     if asked["neighbours"] < 0:
         raise BadInput(f"neighbours is at least 0, and {asked['neighbours']} was given.")
-    if asked["too_long"] not in TOO_LONG:
-        raise BadInput(f"too_long is one of {', '.join(TOO_LONG)}, and {asked['too_long']!r} was given.")
+    if asked["too_long"] not in WHEN_TOO_LONG:
+        raise BadInput(f"too_long is one of {', '.join(WHEN_TOO_LONG)}, and {asked['too_long']!r} was given.")
     if wrong := [name for name in asked["by"] if name not in GROUPS]:
         raise BadInput(f"Moments can be grouped by {', '.join(GROUPS)}, and {wrong[0]!r} was given.")
-
-
-def _about(model: Model) -> dict[str, Any]:
-    return {
-        "id": model.id,
-        "revision": model.revision,
-        "family": model.anatomy.family,
-        "layers": model.anatomy.layers,
-        "heads": model.anatomy.heads,
-        "causal": model.anatomy.causal,
-        "dtype": str(model.model.dtype).removeprefix("torch."),
-        "device": model.model.device.type,
-        "weights_sha256": weights_sha256(model),
-        "tokenizer_sha256": tokenizer_sha256(model.tokenizer),
-    }
-
-
-def _may_change(name: str, before: object) -> bool:
-    """Another path to the same weights; and parts done so far had nothing too long if such was refused."""
-    return name in _CHANGING and (name != "plan too_long" or before == TOO_LONG[0])
-
-
-def _flat(section: str, content: object) -> dict[str, object]:
-    return (
-        {f"{section} {key}": value for key, value in content.items()}
-        if isinstance(content, dict)
-        else {section: content}
-    )
-
-
-def _settled(content: Any) -> Any:
-    """As JSON will give it back."""
-    if isinstance(content, Mapping):
-        return {str(key): _settled(value) for key, value in content.items()}
-    if isinstance(content, tuple | list):
-        return [_settled(value) for value in content]
-    return content if isinstance(content, str | int | float | bool | None) else str(content)

@@ -35,6 +35,11 @@ class Question:
     position: int
     answer: int | None
 
+    @property
+    def batch(self) -> Batch:
+        segments = None if self.segments is None else torch.tensor([self.segments])
+        return Batch(torch.tensor([self.ids]), torch.ones(1, len(self.ids), dtype=torch.bool), segments)
+
 
 def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     """The question, or None, and what became of the sentence: one of OUTCOMES."""
@@ -55,23 +60,6 @@ def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     segments = None if encoded.batch.segments is None else tuple(encoded.batch.segments[0].tolist())
     found = Question(ids, segments, tuple(encoded.special), position, answer)
     return found, FIRST if outcome == SCORED and len(gaps) > 1 else outcome
-
-
-def padded(questions: Sequence[Question], padding: int) -> Batch:
-    """Questions side by side, filled up on the right."""
-    width = max(len(asked.ids) for asked in questions)
-    ids = torch.tensor([[*asked.ids, *[padding] * (width - len(asked.ids))] for asked in questions])
-    mask = torch.tensor([[place < len(asked.ids) for place in range(width)] for asked in questions])
-    if questions[0].segments is None:
-        return Batch(ids, mask)
-    kinds = torch.tensor([[*(asked.segments or ()), *[0] * (width - len(asked.ids))] for asked in questions])
-    return Batch(ids, mask, kinds)
-
-
-def padding_id(model: Model) -> int:
-    """Any token will do behind the mask; the tokenizer's own where it has one."""
-    token = model.tokenizer.pad_token_id
-    return int(token) if token is not None and token >= 0 else 0
 
 
 @dataclass(frozen=True)

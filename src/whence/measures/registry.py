@@ -18,8 +18,6 @@ from whence.measures.takes import Sizes, Takes, one_pass
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 
-SCHEMA = 2
-
 # axes of variables
 HEADS = ("layer", "head", "target", "source")
 MAP = ("layer", "target", "source")

@@ -17,8 +17,8 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from whence.models import xlnet
 from whence.models.families import Around, Family, HeadPaths, Mlp, Whole
+from whence.models.outside import Outside
 from whence.models.weights import (
     Activation,
     Affine,
@@ -80,6 +80,16 @@ class Anatomy:
         return str(self.config.model_type)
 
     @property
+    def outside(self) -> Outside | None:
+        """How attention is read where transformers' interface does not reach it."""
+        return None if self.row is None else self.row.outside
+
+    @property
+    def batch_axis(self) -> int:
+        """Of the states inside the blocks."""
+        return 0 if self.outside is None else self.outside.batch_axis
+
+    @property
     def layers(self) -> int:
         return len(self.blocks)
 
@@ -109,8 +119,8 @@ class Anatomy:
         )
 
     def projection(self, block: nn.Module) -> Projection | None:
-        if self.family == "xlnet":
-            return xlnet.projection(block)
+        if self.outside is not None:
+            return self.outside.projection(block)
         module = self.projections.get(block)
         return None if module is None else read_projection(module, self.heads)
 

@@ -21,7 +21,6 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 
 from whence.errors import Unsupported
-from whence.models import xlnet
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
@@ -75,7 +74,7 @@ def _unread(anatomy: Anatomy, why: str) -> str:
 
 def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
     own_positions = anatomy.row is not None and anatomy.row.computes_positions
-    return {"own_positions": own_positions} | (xlnet.ARGUMENTS if anatomy.family == "xlnet" else {})
+    return {"own_positions": own_positions} | dict(anatomy.outside.arguments if anatomy.outside is not None else {})
 
 
 def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
@@ -211,9 +210,9 @@ class _Recorder:
             for block in set(self.anatomy.blocks):
                 hooks.callback(block.register_forward_pre_hook(here(self._begin), with_kwargs=True).remove)
                 hooks.callback(block.register_forward_hook(here(self._end)).remove)
-                if self.anatomy.family == "xlnet":
-                    listener = here(xlnet.listener(block, self._attended, self._project))
-                    attention: Any = block.rel_attn
+                if (outside := self.anatomy.outside) is not None:
+                    listener = here(outside.listener(block, self._attended, self._project))
+                    attention = block.get_submodule(outside.attention)
                     hooks.callback(attention.register_forward_hook(listener, with_kwargs=True).remove)
             for projection in set(self.anatomy.projections.values()):
                 hooks.callback(projection.register_forward_hook(here(self._project)).remove)
@@ -244,7 +243,7 @@ class _Recorder:
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **found)))
 
     def _batch_first(self, states: Tensor) -> Tensor:
-        return states.transpose(0, 1) if self.anatomy.family == "xlnet" else states
+        return states.movedim(self.anatomy.batch_axis, 0)
 
 
 def _nothing_attended(states: Tensor) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import gelu
 
 from whence._plugins import plugins
+from whence.models.outside import Outside
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Family:
     norm_offset: float = 0.0
     computes_positions: bool = False
     lacks: frozenset[str] = frozenset()
+    outside: Outside | None = None
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,9 @@ XLNET = Family(
     feed_forward=Around(after="ff.layer_norm"),
     mlp=Mlp("ff.layer_1", "ff.activation_function", "ff.layer_2"),
     head=HeadPaths("lm_loss"),
+    outside=Outside(
+        "layer", "rel_attn", "rel_attn.v", "rel_attn.o", {"output_attentions": True, "use_mems": False}, batch_axis=1
+    ),
 )
 GPT2 = Family(
     attention=Around(before="ln_1"),

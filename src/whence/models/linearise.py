@@ -139,7 +139,7 @@ def _function(anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str,
     """The block as a function of one sentence's states, everything else as in the pass."""
     args, kwargs = tree_map(precise, args), tree_map(precise, kwargs)
     kwargs = {name: value for name, value in kwargs.items() if name != "hidden_states"}
-    axis = _batch_axis(anatomy)
+    axis = anatomy.batch_axis
     tensors = dict(itertools.chain(block.named_parameters(), block.named_buffers()))
     widened = {name: precise(tensor) for name, tensor in tensors.items()}
     as_it_is = all(widened[name] is tensors[name] for name in tensors)
@@ -184,15 +184,11 @@ def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
     finally:
         handle.remove()
-    return states[0].squeeze(_batch_axis(anatomy))
+    return states[0].squeeze(anatomy.batch_axis)
 
 
 def _alone(anatomy: Anatomy, states: Tensor) -> Float[Tensor, "t m"]:
-    return precise(states.squeeze(_batch_axis(anatomy)))
-
-
-def _batch_axis(anatomy: Anatomy) -> int:
-    return 1 if anatomy.family == "xlnet" else 0
+    return precise(states.squeeze(anatomy.batch_axis))
 
 
 def _check(anatomy: Anatomy, batch: Batch) -> None:

@@ -17,7 +17,7 @@ from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
-from whence.models.families import row_of
+from whence.models.families import FAMILIES, Family, row_of
 from whence.models.hooks import here
 
 PROBE_LENGTH = 11
@@ -30,9 +30,10 @@ def locate(model: PreTrainedModel) -> Anatomy:
     """The model's anatomy, or Unsupported with what to do instead."""
     _refuse_early(model)
     _check_runs(model)
-    if model.config.model_type == "xlnet":
-        attention = [layer.rel_attn for layer in model.base_model.layer]
-        witness = _Witness(attention, heads=model.config.n_head, causal=False)
+    row = FAMILIES.get(model.config.model_type)
+    if isinstance(row, Family) and row.outside is not None:
+        attention = row.outside.attentions(model.base_model)
+        witness = _Witness(attention, heads=model.config.num_attention_heads, causal=False)
         return _located(model, witness, seam=None) or _in_part(model, _Witness(), seam=None)
     for seam in (INTERFACE, PRODUCTS):
         witness = _watched(model, seam)

@@ -24,3 +24,8 @@ def _single(found: Any) -> Any:
     after = {name: _single(value) for name, value in before.items()}
     changed = any(after[name] is not before[name] for name in before)
     return dataclasses.replace(found, **after) if changed else found
+
+
+def reported(dtype: torch.dtype) -> torch.dtype:
+    """What is measured is given back in float64 for a model in float64, and in float32 for all others."""
+    return torch.promote_types(dtype, torch.float32)

@@ -16,6 +16,7 @@ from torch import Tensor
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
+from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace
 from whence.models.end_to_end import CLOSE, missed
@@ -84,24 +85,8 @@ def _gather(anatomy: Anatomy) -> _Evidence:
     seen = trace(anatomy, batch, logits=True)
     with borrowed(anatomy.model, seam=None), torch.no_grad():
         plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
-    padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
+    padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
     return _Evidence(anatomy, batch, plain, seen, padded)
-
-
-def pad(batch: Batch, side: str, token: int, width: int = 3) -> Batch:
-    """The batch with `width` padding tokens on one side."""
-    size = (width, 0) if side == "left" else (0, width)
-    segments = None if batch.segments is None else torch.nn.functional.pad(batch.segments, size)
-    return Batch(
-        torch.nn.functional.pad(batch.ids, size, value=token),
-        torch.nn.functional.pad(batch.mask, size, value=False),
-        segments,
-    )
-
-
-def _padding_id(anatomy: Anatomy) -> int:
-    token = getattr(anatomy.config, "pad_token_id", None)
-    return token if isinstance(token, int) and token >= 0 else 0
 
 
 def _checks(found: _Evidence) -> tuple[Check, ...]:

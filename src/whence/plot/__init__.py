@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whence.measures.registry import AXES, axes
+from whence.plot.flatten import flattened as flattened
 from whence.plot.style import Style as Style
 from whence.plot.style import style as style
 
@@ -23,37 +23,6 @@ SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n",
 _INVISIBLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
 )
-
-
-def flattened(ds: xarray.Dataset) -> xarray.Dataset:
-    """Every analysis of norms and rollouts as a map under its own name, as pictures call them; those that are there.
-
-    So too what a measure of another package has along an axis of its own.
-    """
-    found = ds
-    for name, prefix in (("norms", ""), ("rollout", "rollout_")):
-        if name in ds and "analysis" in ds[name].dims:
-            parts = {f"{prefix}{label}": ds[name].sel(analysis=label, drop=True) for label in ds["analysis"].values}
-            there = {
-                key: part.assign_attrs(units=style(key).unit) for key, part in parts.items() if part.notnull().any()
-            }
-            found = found.drop_vars(name).assign(there)
-    if "mixing" in found:
-        found = found.sel(analysis=_mixed(found))
-    elif "analysis" in found.coords:
-        found = found.drop_vars("analysis")
-    for axis in [dim for dim in found.dims if dim in axes() and dim not in AXES and axes()[dim].kept == "columns"]:
-        for name in [name for name in found.data_vars if axis in found[name].dims]:
-            parts = {f"{name}_{label}": found[name].sel({axis: label}, drop=True) for label in found[axis].values}
-            found = found.drop_vars(name).assign(parts)
-        found = found.drop_vars(axis)
-    return found
-
-
-def _mixed(ds: xarray.Dataset) -> xarray.DataArray:
-    """The analyses that a ratio is there for."""
-    others = [dim for dim in ds["mixing"].dims if dim != "analysis"]
-    return ds["analysis"][ds["mixing"].notnull().any(others).values]
 
 
 def legible(token: str) -> str:

@@ -9,13 +9,14 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
+from whence import _arguments
 from whence._arguments import numbers
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
 from whence.models.encode import Encoded, encode, pieces
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
 from whence.text.sentence import MASK, sentence
 
 # the axes before the stages
@@ -101,13 +102,7 @@ def layers_of(asked: int | Iterable[int] | str | None, count: int) -> list[int]:
         raise BadInput(f"A layer is a number, a list of numbers or 'all', and {asked!r} was given.")
     if asked is None or asked == "all":
         return [count] if asked is None else list(range(count + 1))
-    found = numbers("layer", asked)
-    wrong = [layer for layer in found if not 0 <= layer <= count]
-    if wrong or not found:
-        raise BadInput(
-            f"The model has layers 0 (the embedding) to {count}, and {wrong[0] if wrong else 'none'} was asked for."
-        )
-    return found
+    return _arguments.layers(asked, 0, count)
 
 
 def named(model: Model, tokens: Sequence[int]) -> list[str]:

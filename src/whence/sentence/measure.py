@@ -1,10 +1,9 @@
 """One sentence, measured: a verified pass, every measure asked for, one labelled Dataset."""
 
 import itertools
-import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,32 +12,21 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence._arguments import numbers
 from whence.errors import BadInput
 from whence.measures.options import Options
-from whence.measures.registry import (
-    ANALYSES,
-    MAP,
-    MIXED,
-    SCHEMA,
-    Settings,
-    Variable,
-    axes,
-    chosen,
-    owners,
-    variables,
-)
-from whence.measures.registry import (
-    measures as registered,
-)
+from whence.measures.registry import Settings, Variable, axes, chosen, owners, variables
+from whence.measures.registry import measures as registered
+from whence.measures.request import Function, computes, layers_of, parameters_of, targets_of, with_bases
 from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
 from whence.models.capture import walk
-from whence.models.encode import Encoded, encode
-from whence.models.fingerprint import provenance as of_model
+from whence.models.encode import encode
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.models.memory import HOST, Needs, budget, claim, gigabytes
+from whence.models.precision import reported
+from whence.sentence.label import labelled
 from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
@@ -87,31 +75,9 @@ def measure(
     )
     with torch.autocast(model.model.device.type, enabled=False):
         arrays, about = _arrays(settings, wanted, options)
-    dataset = _labelled(arrays, about, wanted, encoded, settings)
-    attributes = provenance(model, options, parameters_of(options), seed_of(options)) | _texts(given)
+    dataset = labelled(arrays, about, wanted, encoded, settings)
+    attributes = provenance(model, options, parameters_of(options)) | _texts(given)
     return dataset.assign_attrs(attributes | _unproved(dataset, model.anatomy))
-
-
-def targets_of(asked: int | Iterable[int] | None, count: int) -> tuple[int, ...] | None:
-    """The positions asked for, checked and in order; None when none are named, which means all."""
-    if asked is None:
-        return None
-    found = numbers("target", asked)
-    wrong = [place for place in found if not -count <= place < count]
-    if wrong or not found:
-        raise BadInput(f"The text has targets 0 to {count - 1}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return tuple(sorted({place % count for place in found}))
-
-
-def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
-    """The layers asked for, checked and in order; all when none are named."""
-    if asked is None:
-        return list(range(1, count + 1))
-    found = sorted(set(numbers("layer", asked)))
-    wrong = [layer for layer in found if not 1 <= layer <= count]
-    if wrong or not found:
-        raise BadInput(f"The model has layers 1 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return found
 
 
 def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy: Anatomy) -> None:
@@ -125,7 +91,7 @@ def _arrays(
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
     """Variable -> array with all its axes, and variable -> attributes."""
     layers = asked.layers or ()
-    needed = frozenset(wanted) | bases_of(wanted)
+    needed = with_bases(wanted)
     settings = replace(asked, wanted=needed)
     across = computes("layers", settings, options)
     visited = tuple(range(1, max(layers) + 1)) if across else layers
@@ -145,35 +111,12 @@ def _arrays(
     return {name: _rows(values, wanted[name], asked.targets) for name, values in arrays.items()}, about
 
 
-def bases_of(wanted: Mapping[str, Variable]) -> frozenset[str]:
-    """The maps that others of the variables are accumulated from."""
-    return frozenset(variable.base for variable in wanted.values() if variable.base is not None)
-
-
 def _rows(values: np.ndarray, variable: Variable, targets: tuple[int, ...] | None) -> np.ndarray:
     """Those of the targets asked for, unless only they are there."""
     if targets is None or "target" not in variable.dims:
         return values
     axis = variable.dims.index("target")
     return values if values.shape[axis] == len(targets) else values.take(targets, axis)
-
-
-Function = Callable[..., Mapping[str, Tensor]]
-
-
-def computes(over: str, settings: Settings, options: Mapping[str, Options]) -> list[tuple[Function, Settings]]:
-    """The functions behind the variables, and the settings of each: once for all measures that share its options."""
-    found: dict[tuple[str, str], tuple[Function, Settings]] = {}
-    for name in dict.fromkeys(owners()[variable] for variable in sorted(settings.wanted)):
-        row = registered()[name]
-        if row.over != over:
-            continue
-        values = options[name].values() if name in options else row.options().values()
-        key = row.source, repr(sorted(values.items(), key=str))
-        before = found[key][1].wanted if key in found else frozenset()
-        own = before | (settings.wanted & row.variables.keys())
-        found[key] = row.compute, replace(settings, wanted=own, options=values)
-    return list(found.values())
 
 
 def _over_blocks(
@@ -189,7 +132,7 @@ def _over_blocks(
         return rows
     places = {layer: place for place, layer in enumerate(layers)}
     steps, total = itertools.count(1), len(set(layers) & set(settings.anatomy.attending)) * len(computes)
-    dtype, known = precision(settings.anatomy.model.dtype), variables()
+    dtype, known = reported(settings.anatomy.model.dtype), variables()
 
     def visit(block: Block) -> None:
         if block.layer not in places or not block.attends:
@@ -216,122 +159,14 @@ def _of_targets(values: Tensor, dims: tuple[str, ...], targets: tuple[int, ...] 
     return values.index_select(axis, torch.tensor(targets, device=values.device))
 
 
-def stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
-    known = next(kept for kept in blocks if kept)
-    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
-    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
-
-
 def _given(values: Tensor, settings: Settings) -> np.ndarray:
     """On the host, in the precision it is given back in."""
-    return values.to("cpu", precision(settings.anatomy.model.dtype)).numpy()
-
-
-def precision(dtype: torch.dtype) -> torch.dtype:
-    """float64 for a model in float64; float32 for all others, half precision included."""
-    return torch.promote_types(dtype, torch.float32)
+    return values.to("cpu", reported(settings.anatomy.model.dtype)).numpy()
 
 
 def _placed(values: Tensor, variable: Variable) -> np.ndarray:
     """Without the batch, the layer axis where the variable has it."""
     return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
-
-
-def _labelled(
-    arrays: dict[str, np.ndarray],
-    about: Mapping[str, Mapping[str, Any]],
-    wanted: Mapping[str, Variable],
-    encoded: Encoded,
-    settings: Settings,
-) -> xarray.Dataset:
-    analyses = _analyses(wanted)
-    data: dict[str, Any] = {}
-    for name, variable in wanted.items():
-        if variable.analysis is None:
-            attributes = {"units": variable.unit, "long_name": variable.about, **about.get(name, {})}
-            values = arrays.pop(name)
-            if "analysis" in variable.dims:
-                values = _filled(values, analyses)
-            data[name] = variable.dims, values, attributes
-    for name in dict.fromkeys(variable.analysis[0] for variable in wanted.values() if variable.analysis is not None):
-        parts = {own.analysis[1]: key for key, own in wanted.items() if own.analysis and own.analysis[0] == name}
-        data[name] = ("analysis", *MAP), _side_by_side(arrays, parts, analyses), _parts_about(parts, wanted)
-    sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
-    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings))
-
-
-def _analyses(wanted: Mapping[str, Variable]) -> list[str]:
-    """Those that some variable has, in the order of the table."""
-    known = {variable.analysis[1] for variable in wanted.values() if variable.analysis is not None}
-    mixed = any("analysis" in variable.dims for variable in wanted.values())
-    return [name for name in ANALYSES if name in known or (mixed and name in MIXED)]
-
-
-def _filled(values: np.ndarray, analyses: list[str]) -> np.ndarray:
-    """A ratio by analysis, NaN for those that have none."""
-    if len(analyses) == len(MIXED):
-        return values
-    filled = np.full((len(analyses), *values.shape[1:]), np.nan, dtype=values.dtype)
-    filled[[analyses.index(name) for name in MIXED]] = values
-    return filled
-
-
-def _side_by_side(arrays: dict[str, np.ndarray], parts: Mapping[str, str], analyses: list[str]) -> np.ndarray:
-    """The maps of every analysis in one array; each is let go as it is copied, so that none is there twice."""
-    first = arrays[next(iter(parts.values()))]
-    found = np.empty((len(analyses), *first.shape), dtype=first.dtype)
-    del first
-    for place, analysis in enumerate(analyses):
-        found[place] = arrays.pop(parts[analysis]) if analysis in parts else np.nan
-    return found
-
-
-def _parts_about(parts: Mapping[str, str], wanted: Mapping[str, Variable]) -> dict[str, str]:
-    """The unit is that of all; what each analysis is, by its name."""
-    units = {wanted[key].unit for key in parts.values()}
-    return {"units": " or ".join(sorted(units)), **{name: wanted[key].about for name, key in parts.items()}}
-
-
-def _coordinates(sizes: Mapping[str, int], analyses: list[str], encoded: Encoded, settings: Settings) -> dict[str, Any]:
-    """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
-    labels = {
-        "token": np.array(encoded.tokens, dtype=str),
-        "token_id": encoded.batch.ids[0].numpy(),
-        "word": np.array(encoded.words, dtype=str),
-        "is_special": np.array(encoded.special),
-    }
-    labels |= {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
-    rows = {"target": list(settings.targets or range(len(encoded.tokens))), "source": range(len(encoded.tokens))}
-    known = axes()
-    found: dict[str, Any] = {"layer": np.array(settings.layers)}
-    for axis, size in sizes.items():
-        if axis != "layer":
-            own = analyses if axis == "analysis" else rows.get(axis, known[axis].labels(size))
-            found[axis] = np.array(own)
-    for axis in rows.keys() & sizes.keys():
-        found |= {f"{axis}_{name}": (axis, values[list(rows[axis])]) for name, values in labels.items()}
-    return found
-
-
-def provenance(model: Model, names: Iterable[str], parameters: Mapping[str, Any], seed: int = 0) -> dict[str, Any]:
-    """Where every number came from, in types that every file format keeps."""
-    return of_model(model) | {
-        "measures": ",".join(names),
-        "parameters": json.dumps(parameters, default=str, sort_keys=True),
-        "seed": seed,
-        "schema": SCHEMA,
-    }
-
-
-def parameters_of(options: Mapping[str, Options]) -> dict[str, dict[str, Any]]:
-    """The options of each measure that has some."""
-    return {name: values for name, each in options.items() if (values := each.values())}
-
-
-def seed_of(options: Mapping[str, Options]) -> int:
-    """The seed of the first measure that draws random numbers; 0 when none does."""
-    return next((values["seed"] for values in parameters_of(options).values() if "seed" in values), 0)
 
 
 def _texts(given: Sentence) -> dict[str, str]:
@@ -359,7 +194,7 @@ def needs(
 ) -> Needs:
     """What these variables take, said from sizes alone; no text is run."""
     known, table = variables(), registered()
-    bases = bases_of(wanted) - wanted.keys()
+    bases = with_bases(wanted) - wanted.keys()
     names = dict.fromkeys(owners()[variable] for variable in (*wanted, *bases))
     values = {name: options[name].values() if name in options else table[name].options().values() for name in names}
     sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name]) for name in names}

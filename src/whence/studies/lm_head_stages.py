@@ -1,6 +1,5 @@
 """What the sections about the LM head share: the sentence, the clozes, the names of the head's stages."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import xarray
 
 from whence.corpus.cloze import cloze
 from whence.errors import Unsupported
+from whence.sealed import digest
 from whence.sentence.lm_head import lm_head
 from whence.studies.frame.context import Context, called
 from whence.studies.frame.published import published
@@ -62,8 +62,8 @@ def sentences_of(context: Context, corpus: Corpus | None = None) -> Chosen:
 
 def folder(context: Context, verb: str, sentences: Chosen) -> Path:
     """Where this model's answers to these sentences are kept."""
-    of = repr((context.model.id, context.model.revision, sentences.key))
-    return context.out / "runs" / f"{verb}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
+    made = [context.model.id, context.model.revision, sentences.sha256]
+    return context.out / "runs" / f"{verb}-{digest(made)[:8]}"
 
 
 def clozes(context: Context, corpus: Corpus | None = None) -> xarray.Dataset:

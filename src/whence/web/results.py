@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections import OrderedDict
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from whence.errors import BadInput, WhenceError
 from whence.measures.registry import ANALYSES
+from whence.sealed import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Gone(WhenceError):
 
 def key(*content: object) -> str:
     """The same content, the same key."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+    return digest(content)[:32]
 
 
 class Results:

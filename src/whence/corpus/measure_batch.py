@@ -1,6 +1,6 @@
 """One batch of sentences, measured: every variable of the plan, what its maps say of each token, and the maps."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,10 +12,11 @@ from whence.corpus.annotate import Coded
 from whence.corpus.plan import Plan, columns, row_axes
 from whence.corpus.summaries import TO, summaries
 from whence.measures.registry import BY_HEAD, BY_TOKEN, HEAD_TOKEN, HEADS, MAP, Settings, Variable, axes, variables
+from whence.measures.request import computes, with_bases
+from whence.models.batching import padded, padding_id
 from whence.models.block import Batch, Block
 from whence.models.capture import walk
 from whence.models.load import Model
-from whence.sentence.measure import bases_of, computes, stacked
 
 Arrays = dict[str, np.ndarray]
 
@@ -44,7 +45,7 @@ class Measured:
 
 def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str]) -> Measured:
     """The sentences in one padded batch; derivatives, which are taken of one sentence at a time, one by one."""
-    batch = joined([coded.encoded.batch for coded in sentences], padding(model))
+    batch = padded([coded.encoded.batch for coded in sentences], padding_id(model.anatomy, model.tokenizer))
     indicator = _indicator(sentences, classes, batch.ids.shape[1])
     found = Measured()
     places = torch.tensor(plan.layers) - 1
@@ -70,26 +71,6 @@ def _columns(name: str, variable: Variable, values: Tensor) -> Iterator[tuple[st
     yield from zip(columns(name, variable), flat, strict=True)
 
 
-def joined(batches: list[Batch], padding: int) -> Batch:
-    """Sentences of one row each, filled up on the right."""
-    longest = max(batch.ids.shape[1] for batch in batches)
-    ids = torch.full((len(batches), longest), padding)
-    mask = torch.zeros(len(batches), longest, dtype=torch.bool)
-    segments = None if batches[0].segments is None else torch.zeros_like(ids)
-    for row, batch in enumerate(batches):
-        length = batch.ids.shape[1]
-        ids[row, :length], mask[row, :length] = batch.ids[0], True
-        if segments is not None and batch.segments is not None:
-            segments[row, :length] = batch.segments[0]
-    return Batch(ids, mask, segments)
-
-
-def padding(model: Model) -> int:
-    """The model's own padding id: RoBERTa counts positions by it. Where there is none, any will do."""
-    own = getattr(model.anatomy.config, "pad_token_id", None)
-    return next((known for known in (own, model.tokenizer.pad_token_id) if known is not None and known >= 0), 0)
-
-
 def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Float[Tensor, "b s c"]:
     codes = {name: code for code, name in enumerate(classes)}
     found = torch.zeros(len(sentences), longest, len(classes))
@@ -99,9 +80,7 @@ def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Floa
 
 
 def _settings(model: Model, plan: Plan, batch: Batch) -> Settings:
-    known = variables()
-    wanted = frozenset(plan.variables) | bases_of({name: known[name] for name in plan.variables})
-    return Settings(model.anatomy, batch, wanted, layers=plan.layers)
+    return Settings(model.anatomy, batch, with_bases(plan.variables), layers=plan.layers)
 
 
 def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept: Measured) -> dict[str, Tensor]:
@@ -119,12 +98,19 @@ def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept
         found = {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
         return found | _of_heads({name: found[name] for name in by_head & found.keys()}, indicator, plan)
 
-    tensors = stacked(walk(model.anatomy, batch, visit).blocks)
+    tensors = _stacked(walk(model.anatomy, batch, visit).blocks)
     places = torch.tensor(plan.layers) - 1
     _sort_heads(kept, {name: tensors.pop(name)[places].movedim(0, 1) for name in list(tensors) if ":" in name})
     for function, own in computes("layers", settings, plan.settings):
         tensors |= function(tensors, own)
     return tensors
+
+
+def _stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
+    known = next(kept for kept in blocks if kept)
+    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
+    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
 
 
 def _of_heads(maps: Mapping[str, Float[Tensor, "b h t s"]], indicator: Tensor, plan: Plan) -> dict[str, Tensor]:

@@ -1,10 +1,8 @@
-"""What can be measured, and what was checked, as tables."""
+"""What can be measured, as a table."""
 
 import pandas
 
 from whence.measures.registry import measures
-from whence.models.load import Model, loaded
-from whence.models.verify import verify as checked
 
 
 def list_measures() -> pandas.DataFrame:
@@ -22,14 +20,5 @@ def list_measures() -> pandas.DataFrame:
         }
         for name, row in measures().items()
         for variable, entry in row.variables.items()
-    ]
-    return pandas.DataFrame(rows)
-
-
-def verify(model: Model) -> pandas.DataFrame:
-    """The checks of a loaded model, run again: what was compared, the error, the limit, what it makes possible."""
-    rows = [
-        {"check": check.name, "error": check.error, "limit": check.limit, "passed": check.passed, "gives": check.gives}
-        for check in checked(loaded(model).anatomy)
     ]
     return pandas.DataFrame(rows)
