@@ -53,7 +53,7 @@ def stated(model: Model, length: int, name: str, asked: dict[str, Any]) -> int:
     layers = asked.get("layers", list(range(1, model.anatomy.layers + 1)))
     options = settled_options([name], {key: value for key, value in asked.items() if key != "layers"})
     needed = needs(model, chosen(name, model.gives, model.anatomy.family), length, layers, options)
-    return needed.on(model.model.device) + min(needed.wanted, MEMORY)
+    return needed.on(model.model.device) + needed.uses(MEMORY)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from whence.errors import BadInput, Unsupported
+from whence.measures import takes
+from whence.measures.flow import takes as flow_takes
 from whence.measures.takes import Takes, one_pass
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
@@ -129,6 +131,7 @@ MEASURES: dict[str, Measure] = {
         variables={"effective": Variable(HEADS, "weight", "attention without its part in the null space", VALUES)},
         papers=("brunner2020",),
         source="blocks:effective",
+        takes=takes.effective,
         options=_TOLERANCE,
     ),
     "effective_correlation": Measure(
@@ -138,6 +141,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="blocks:effective_correlation",
+        takes=takes.correlation,
         options=_TOLERANCE,
     ),
     "null": Measure(
@@ -145,6 +149,7 @@ MEASURES: dict[str, Measure] = {
         variables={"null": Variable(HEADS, "weight", "attention inside the null space", VALUES)},
         papers=("brunner2020",),
         source="blocks:effective",
+        takes=takes.effective,
         options=_TOLERANCE,
     ),
     "rank": Measure(
@@ -163,6 +168,7 @@ MEASURES: dict[str, Measure] = {
         variables={"minimum": Variable(HEADS, "weight", "smallest weights that do the same; may be negative", VALUES)},
         papers=("brunner2020",),
         source="blocks:minimum",
+        takes=takes.minimum,
         options=_TOLERANCE,
     ),
     "minimum_simplex": Measure(
@@ -170,6 +176,7 @@ MEASURES: dict[str, Measure] = {
         variables={"minimum_simplex": Variable(HEADS, _SHARE, "smallest distribution that does it", VALUES | ROWS)},
         papers=("brunner2020",),
         source="blocks:minimum_simplex",
+        takes=takes.simplex,
         options=_TOLERANCE,
     ),
     "norms": Measure(
@@ -177,12 +184,14 @@ MEASURES: dict[str, Measure] = {
         variables=_MAPS,
         papers=("kobayashi2020", "kobayashi2021"),
         source="blocks:norms",
+        takes=takes.lengths,
     ),
     "norms_heads": Measure(
         about="The same by head, before the residual.",
         variables={"attn_n_heads": Variable(HEADS, _NORM, "length of what a head carries", NORMS)},
         papers=("kobayashi2020",),
         source="blocks:norms_heads",
+        takes=takes.by_head,
     ),
     "mixing": Measure(
         about="How much of each token's new vector came from other tokens, by five methods.",
@@ -195,6 +204,7 @@ MEASURES: dict[str, Measure] = {
         variables=_BLOCK,
         papers=("kobayashi2024",),
         source="blocks:block",
+        takes=takes.through_block,
         options={"block_error": None, "seed": 0},
     ),
     "alti": Measure(
@@ -202,18 +212,21 @@ MEASURES: dict[str, Measure] = {
         variables=_ALTI,
         papers=("ferrando2022",),
         source="blocks:alti",
+        takes=takes.by_pair,
     ),
     "value_zeroing": Measure(
         about="Share of each source in a block's output, by what its absence changes.",
         variables=_ZEROING,
         papers=("mohebbi2023",),
         source="blocks:value_zeroing",
+        takes=takes.zeroing,
     ),
     "expansion": Measure(
         about="How much longer the attention's map makes a vector, from the weights alone.",
         variables={"expansion": Variable(BY_LAYER, "factor", "root mean square of the singular values", NORMS)},
         papers=("kobayashi2021",),
         source="blocks:expansion",
+        takes=takes.of_weights,
         over="model",
     ),
     "contribution": Measure(
@@ -226,6 +239,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="flow.variables:flow",
+        takes=flow_takes.flow,
         over="model",
         options=_START | _CHOSEN | _SKETCH,
     ),
@@ -239,6 +253,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="flow.variables:flow",
+        takes=flow_takes.flow,
         over="model",
         options=_START | _CHOSEN | _SKETCH,
     ),
@@ -256,6 +271,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="flow.variables:flow",
+        takes=flow_takes.flow,
         over="model",
         options=_START | _CHOSEN | _SKETCH,
     ),
@@ -264,6 +280,7 @@ MEASURES: dict[str, Measure] = {
         variables={"jacobian_local": Variable(MAP, "norm", "norm of the derivative in one block", DERIVATIVES)},
         papers=("brunner2020",),
         source="flow.variables:local",
+        takes=flow_takes.local_norms,
         over="model",
         options=_CHOSEN | {"memory": None},
     ),
@@ -272,6 +289,7 @@ MEASURES: dict[str, Measure] = {
         variables={"gradient": Variable(MAP, "norm", "length of the gradient by the input token", DERIVATIVES)},
         papers=("westera2019",),
         source="flow.variables:gradients",
+        takes=flow_takes.gradient,
         over="model",
         options=_START,
     ),
@@ -280,6 +298,7 @@ MEASURES: dict[str, Measure] = {
         variables={"gradient_local": Variable(MAP, "norm", "length of the gradient in one block", DERIVATIVES)},
         papers=("westera2019",),
         source="flow.variables:gradients_local",
+        takes=flow_takes.gradient_local,
         over="model",
         options={"memory": None},
     ),
@@ -293,6 +312,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("abnar2020",),
         source="blocks:rollouts",
+        takes=takes.rolled,
         over="layers",
     ),
 }

@@ -263,9 +263,9 @@ def needs(
     kept = sum(_bytes(variable, sizes, sizes.layers) for variable in wanted.values())
     kept += sum(_bytes(variables()[base], sizes, sizes.depth) for base in bases)
     rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in (*wanted, *bases))]
-    works = [row.takes(sizes, options) for row in {row.source: row for row in rows}.values()]
-    most = max(works, key=lambda work: work.held + min(work.wanted, (options.get("memory") or MEMORY)))
-    return Needs(kept, most.held, most.wanted, most.least)
+    works = [row.takes(sizes, options) for row in rows]
+    most = max(works, key=lambda work: work.held + work.uses(options.get("memory") or MEMORY))
+    return Needs(kept, most.held, most.uses, most.least)
 
 
 def _bytes(variable: Variable, sizes: Sizes, layers: int) -> int:
@@ -279,7 +279,7 @@ def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, settle
     device = model.model.device
     memory = settled.get("memory")
     memory = budget(needed, device, limit, MEMORY) if memory is None else memory
-    taken = needed.on(device) + min(needed.wanted, memory)
+    taken = needed.on(device) + needed.uses(memory)
     if taken > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
     remedy = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"

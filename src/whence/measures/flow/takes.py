@@ -1,0 +1,161 @@
+"""How much memory derivatives take: the chain of blocks they are taken through, and tangents within a budget.
+
+The same arithmetic as in `linear`, from sizes alone. Tangents take what the budget allows and no more than is of use;
+what they have alive inside a block is less than what is reserved for them there.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from whence.linear import fold, local, sketch, travel
+from whence.measures.flow import contribution
+from whence.measures.takes import Sizes, Work, one_pass
+
+# tensors alive inside a block per tangent, as large as the attention and as wide as the stream: by its parts, back
+# through its own code, forwards through its own code
+PARTS, BACK, OWN = (2, 10), (3, 12), (travel.SQUARE, travel.WIDE)
+SQUARES = 3  # copies of what the probes found, while their mean is steadied and its error estimated
+PROBES, USUAL_ERROR = 14, 0.02  # that so small an error takes as a rule
+PIECES = 3  # of the size local.WORK
+
+
+def flow(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """Contributions and Jacobians: chain, ways through its blocks, and tangents or cotangents."""
+    chain = Chain(sizes)
+    start = sizes.states * sizes.width if options.get("start") == "sum" else 0
+    norm = options["norm"]
+    if norm == "ones":
+        return Work(chain.held + start, chain.pulled, chain.reserved)
+    exact = norm != "frobenius" or not contribution.sketches(options["mode"], sizes.sources)
+    uses = chain.pushed_all if exact else partial(chain.sketched, _probes(sizes, options))
+    return Work(chain.held + chain.ways + start, uses, chain.reserved)
+
+
+def local_norms(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """One block at a time, its maps multiplied out where there is room."""
+    chain = Chain(sizes)
+    if options["norm"] == "ones":
+        return gradient_local(sizes, options)
+    return Work(chain.held + chain.way, chain.alone if options["norm"] == "frobenius" else chain.pushed_all, chain.reserved)
+
+
+def gradient(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    return flow(sizes, {**options, "norm": "ones"})
+
+
+def gradient_local(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    chain = Chain(sizes)
+    return Work(chain.held, partial(chain.pulled, depth=1), chain.reserved)
+
+
+def _probes(sizes: Sizes, options: Mapping[str, Any]) -> int:
+    needed = math.ceil(PROBES * (USUAL_ERROR / options["error"]) ** 2)
+    return min(sizes.width, max(sketch.PILOT, needed))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The blocks up to the last layer asked for, as `linearised` keeps them."""
+
+    sizes: Sizes
+
+    @property
+    def held(self) -> int:
+        """Of each block attention and gain, queries, keys, values and states; its weights where they are widened."""
+        sizes = self.sizes
+        each = 2 * sizes.square + 5 * sizes.states + (sizes.block if sizes.half else 0)
+        return sizes.depth * each + one_pass(sizes, {}).held
+
+    @property
+    def ways(self) -> int:
+        return self.sizes.depth * self.way
+
+    @property
+    def way(self) -> int:
+        """Of a block's derivative from its parts: scores by queries, slopes of neurons, norms, maps, weights."""
+        sizes = self.sizes
+        if not sizes.known:
+            return 0
+        spread = sizes.number * sizes.heads * sizes.tokens * sizes.head_width**2
+        maps = 3 * sizes.number * sizes.width**2 if sizes.alike else 0
+        return spread + (1 + sizes.gated) * sizes.hidden + 6 * sizes.states + maps + (sizes.block if sizes.half else 0)
+
+    @property
+    def maps(self) -> int:
+        """As `fold.bytes_of`."""
+        sizes = self.sizes
+        columns = 2 * sizes.groups * sizes.head_width + sizes.width + 3 * sizes.heads * sizes.head_width
+        return sizes.number * sizes.tokens * sizes.width * columns
+
+    @property
+    def reserved(self) -> int:
+        """For one tangent inside a block."""
+        return self._inside(OWN)
+
+    def pushed_all(self, memory: int) -> int:
+        """Every dimension of every source."""
+        return self.pushed(self.sizes.sources * self.sizes.width, memory)
+
+    def pushed(self, tangents: int, memory: int, kept: int = 0) -> int:
+        """Tangents on their way, as `travel`; beside maps that are kept."""
+        room = memory - kept
+        folding = self._pays(min(tangents, self._waiting(room, self.maps)))
+        maps = self.maps if folding else 0
+        chunk = min(tangents, self._portion(room, travel.TANGENTS if folding else 1))
+        inside = self._inside(PARTS if self.sizes.known else OWN)
+        waiting = max(chunk, min(tangents, self._waiting(room, maps)))
+        return kept + maps + (waiting + chunk) * self.sizes.states + chunk * inside
+
+    def sketched(self, probes: int, memory: int) -> int:
+        """What the probes found, and tangents beside it; before that, where it pays, the exact norms of layer 1."""
+        sizes, tangents = self.sizes, probes * self.sizes.sources
+        squares = probes * sizes.depth * sizes.map * sizes.sources // sizes.tokens
+        first = probes > sketch.PILOT and self._steadies(tangents) and self._multiplies_out(min(memory, contribution.MEMORY))
+        travelling = squares + self.pushed(tangents, memory - squares, self.maps if first else 0)
+        return max(travelling, SQUARES * squares, self.alone(memory) if first else 0)
+
+    def alone(self, memory: int) -> int:
+        """The norms of one block: its maps and pieces of what they give together, or else all its tangents."""
+        sizes = self.sizes
+        if not self._multiplies_out(memory):
+            return self.pushed(sizes.tokens * sizes.width, memory)
+        pair = sizes.number * sizes.tokens * sizes.heads**2 * sizes.head_width
+        return self.maps + PIECES * min(sizes.tokens, max(1, local.WORK // pair)) * pair
+
+    def pulled(self, memory: int, depth: int | None = None) -> int:
+        """Cotangents of all layers at once, of as many targets as there is room for."""
+        sizes = self.sizes
+        layers = sizes.depth if depth is None else depth
+        each = 3 * layers * sizes.states
+        targets = min(sizes.tokens, max(1, memory // each))
+        return targets * each + min(layers * targets, self._portion(memory)) * self._inside(BACK)
+
+    def _inside(self, alive: tuple[int, int]) -> int:
+        squares, wide = alive
+        return squares * self.sizes.square + wide * self.sizes.states
+
+    def _portion(self, memory: int, least: int = 1) -> int:
+        return max(1, min(max(travel.ROWS // self.sizes.tokens, least), memory // self.reserved))
+
+    def _waiting(self, room: int, maps: int) -> int:
+        left = room - maps - self._portion(room, travel.TANGENTS if maps else 1) * self.reserved
+        return max(0, left // self.sizes.states)
+
+    def _multiplies_out(self, memory: int) -> bool:
+        return 3 * self.maps <= memory
+
+    def _making(self) -> int:
+        if not self.sizes.known:
+            return fold.UNKNOWN
+        return fold.ALIKE if self.sizes.alike else fold.NORMED
+
+    def _pays(self, tangents: int) -> bool:
+        return self._making() * self.sizes.width + fold.FOLDED * tangents < fold.PLAIN * tangents
+
+    def _steadies(self, tangents: int) -> bool:
+        saved = sketch.SAVED * self.sizes.depth * fold.PLAIN + (1 - sketch.SAVED) * (fold.PLAIN - fold.FOLDED)
+        measuring = local.SHARED if self.sizes.alike else local.BY_TOKEN
+        return saved * tangents > (self._making() + measuring) * self.sizes.width
