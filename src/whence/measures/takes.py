@@ -137,9 +137,9 @@ def minimum(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 
 def simplex(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """All solved rows twice in float64; of one group of heads also what Newton's method has alive, and its matrices."""
-    shared, columns = sizes.heads // sizes.groups, sizes.head_width + 1
-    newton = 8 * shared * sizes.tokens * (14 * sizes.tokens + 3 * columns**2) + 8 * sizes.tokens * columns**2
+    """All solved rows twice in float64; of one head also what Newton's method has alive, and its matrices."""
+    columns = sizes.head_width + 1
+    newton = 8 * sizes.tokens * (8 * sizes.tokens + 4 * columns**2)
     return _beside_pass(sizes, options, 7 * sizes.square + newton)
 
 

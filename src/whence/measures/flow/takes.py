@@ -14,12 +14,11 @@ from whence.linear import fold, local, sketch, travel
 from whence.measures.flow import contribution
 from whence.measures.takes import Sizes, Work, one_pass
 
-# tensors alive inside a block per tangent, as large as the attention and as wide as the stream: by its parts, back
-# through its own code, forwards through its own code
-PARTS, BACK, OWN = (2, 10), (3, 12), (travel.SQUARE, travel.WIDE)
+# squares alive inside a block per tangent: through its maps, by its parts, back and forwards through its own code
+MAPS, PARTS, BACK, OWN = 1, 2, 3, 4
 SQUARES = 3  # copies of what the probes found, while their mean is steadied and its error estimated
 PROBES, USUAL_ERROR = 14, 0.02  # that so small an error takes as a rule
-PIECES = 3  # of the size local.WORK
+PIECES = {True: 2.5, False: 3.25}  # of what two heads have for a pair: where all tokens are read alike, and where not
 
 
 def flow(sizes: Sizes, options: Mapping[str, Any]) -> Work:
@@ -88,33 +87,50 @@ class Chain:
         """As `fold.bytes_of`."""
         sizes = self.sizes
         columns = 2 * sizes.groups * sizes.head_width + sizes.width + 3 * sizes.heads * sizes.head_width
-        return sizes.number * sizes.tokens * sizes.width * columns
+        return self._columns(columns)
+
+    @property
+    def making(self) -> int:
+        """What is alive of them while they are made."""
+        sizes = self.sizes
+        return self.kept + self._columns(3 * sizes.heads * sizes.head_width) + (0 if sizes.alike else self._columns(sizes.width))
+
+    @property
+    def kept(self) -> int:
+        """What is left of them then; keys and values that all tokens share are next to nothing."""
+        sizes = self.sizes
+        own = sizes.width + sizes.heads * sizes.head_width
+        return self._columns(own + (0 if sizes.alike else 2 * sizes.groups * sizes.head_width))
 
     @property
     def reserved(self) -> int:
-        """For one tangent inside a block."""
-        return self._inside(OWN)
+        """For one tangent inside a block, as `travel` does."""
+        return travel.SQUARE * self.sizes.square + travel.WIDE * self.sizes.states
 
     def pushed_all(self, memory: int) -> int:
         """Every dimension of every source."""
         return self.pushed(self.sizes.sources * self.sizes.width, memory)
 
-    def pushed(self, tangents: int, memory: int, kept: int = 0) -> int:
-        """Tangents on their way, as `travel`; beside maps that are kept."""
-        room = memory - kept
+    def pushed(self, tangents: int, memory: int, apart: int = 0) -> int:
+        """Tangents on their way, as `travel`, with so much of the memory kept apart."""
+        room = memory - apart
         folding = self._pays(min(tangents, self._waiting(room, self.maps)))
         maps = self.maps if folding else 0
         chunk = min(tangents, self._portion(room, travel.TANGENTS if folding else 1))
-        inside = self._inside(PARTS if self.sizes.known else OWN)
-        waiting = max(chunk, min(tangents, self._waiting(room, maps)))
-        return kept + maps + (waiting + chunk) * self.sizes.states + chunk * inside
+        waiting = max(chunk, min(tangents, self._waiting(room, maps))) * self.sizes.states
+        if folding:
+            return waiting + max(self.making, self.kept + chunk * self._inside(MAPS))
+        return waiting + chunk * self._inside(PARTS if self.sizes.known else OWN)
 
     def sketched(self, probes: int, memory: int) -> int:
         """What the probes found, and tangents beside it; before that, where it pays, the exact norms of layer 1."""
         sizes, tangents = self.sizes, probes * self.sizes.sources
         squares = probes * sizes.depth * sizes.map * sizes.sources // sizes.tokens
         first = probes > sketch.PILOT and self._steadies(tangents) and self._multiplies_out(min(memory, contribution.MEMORY))
+        if first and sizes.depth == 1:
+            return self.alone(memory)
         travelling = squares + self.pushed(tangents, memory - squares, self.maps if first else 0)
+        travelling += self.kept if first else 0
         return max(travelling, SQUARES * squares, self.alone(memory) if first else 0)
 
     def alone(self, memory: int) -> int:
@@ -123,7 +139,10 @@ class Chain:
         if not self._multiplies_out(memory):
             return self.pushed(sizes.tokens * sizes.width, memory)
         pair = sizes.number * sizes.tokens * sizes.heads**2 * sizes.head_width
-        return self.maps + PIECES * min(sizes.tokens, max(1, local.WORK // pair)) * pair
+        pieces = PIECES[sizes.alike] * min(sizes.tokens, max(1, local.WORK // pair)) * pair
+        heads = sizes.heads * sizes.head_width
+        beside = self.kept + self._columns(heads if sizes.alike else 3 * heads)
+        return int(max(self.making, beside + max(pieces, self._columns(3 * sizes.width))))
 
     def pulled(self, memory: int, depth: int | None = None) -> int:
         """Cotangents of all layers at once, of as many targets as there is room for."""
@@ -133,9 +152,14 @@ class Chain:
         targets = min(sizes.tokens, max(1, memory // each))
         return targets * each + min(layers * targets, self._portion(memory)) * self._inside(BACK)
 
-    def _inside(self, alive: tuple[int, int]) -> int:
-        squares, wide = alive
-        return squares * self.sizes.square + wide * self.sizes.states
+    def _columns(self, count: int) -> int:
+        """So many numbers for every token and dimension."""
+        return self.sizes.states * count
+
+    def _inside(self, squares: int) -> int:
+        """What one tangent has alive: in the attention or in the feed-forward."""
+        sizes = self.sizes
+        return max(squares * sizes.square, (2 + sizes.gated) * sizes.hidden) + 3 * sizes.states
 
     def _portion(self, memory: int, least: int = 1) -> int:
         return max(1, min(max(travel.ROWS // self.sizes.tokens, least), memory // self.reserved))
