@@ -237,7 +237,8 @@ def _ones(
 ) -> Float[Tensor, "layer target source"]:
     """|1^T J_ij| of every layer, as many targets at a time as the memory holds."""
     tokens = len(chain.states)
-    together = max(1, memory // (3 * depth * chain.states.numel() * chain.states.element_size()))
+    each = 3 * depth * chain.states.numel() * chain.states.element_size()
+    together = max(1, memory // 2 // each)  # the other half is for what goes through a block
     rows = []
     for targets in torch.arange(tokens, device=chain.states.device).split(together):
         rows.append(_arrived(chain, _pulled(chain, depth, targets, portion(chain, memory))).norm(dim=-1))
@@ -272,7 +273,7 @@ def _first(road: Road, asked: _Asked) -> First | None:
     folded = road.fold(0, portion(chain, road.memory))
     if folded is None:
         return None
-    norms = frobenius(folded, chain.start)
+    norms = frobenius(folded, chain.start, road.memory)
     return First(norms[:, list(asked.sources)].square(), folded)
 
 

@@ -6,7 +6,7 @@ what they have alive inside a block is less than what is reserved for them there
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,17 +15,18 @@ from whence.measures.flow import contribution
 from whence.measures.takes import Sizes, Work, one_pass
 
 # squares alive inside a block per tangent: through its maps, by its parts, back and forwards through its own code
-MAPS, PARTS, BACK, OWN = 1, 2, 3, 4
-SQUARES = 3  # copies of what the probes found, while their mean is steadied and its error estimated
-PROBES, USUAL_ERROR = 14, 0.02  # that so small an error takes as a rule
+MAPS, PARTS, BACK, OWN = 1, 1, 3, 4
+PROBES, USUAL_ERROR = 14, 0.02  # so many give so small an error as a rule
+PAST = 0.6  # of its tokens that a tangent of a decoder moves, over all sources
 PIECES = {True: 2.5, False: 3.25}  # of what two heads have for a pair: where all tokens are read alike, and where not
 
 
 def flow(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """Contributions and Jacobians: chain, ways through its blocks, and tangents or cotangents."""
+    start, norm = 0, options["norm"]
+    if options["start"] == "sum":  # a matrix for every token, so they are not read alike any more
+        start, sizes = sizes.states * sizes.width, replace(sizes, alike=False)
     chain = Chain(sizes)
-    start = sizes.states * sizes.width if options.get("start") == "sum" else 0
-    norm = options["norm"]
     if norm == "ones":
         return Work(chain.held + start, chain.pulled, chain.reserved)
     exact = norm != "frobenius" or not contribution.sketches(options["mode"], sizes.sources)
@@ -51,8 +52,9 @@ def gradient_local(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 
 def _probes(sizes: Sizes, options: Mapping[str, Any]) -> int:
-    needed = math.ceil(PROBES * (USUAL_ERROR / options["error"]) ** 2)
-    return min(sizes.width, max(sketch.PILOT, needed))
+    """The variance of k probes out of w dimensions is (1 - k / w) / k of that of one."""
+    needed = 1 / ((options["error"] / USUAL_ERROR) ** 2 / PROBES + 1 / sizes.width)
+    return min(sizes.width, max(sketch.PILOT, math.ceil(needed)))
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ class Chain:
         folding = self._pays(min(tangents, self._waiting(room, self.maps)))
         maps = self.maps if folding else 0
         chunk = min(tangents, self._portion(room, travel.TANGENTS if folding else 1))
-        waiting = max(chunk, min(tangents, self._waiting(room, maps))) * self.sizes.states
+        moving = PAST if self.sizes.causal and self.sizes.sources == self.sizes.tokens else 1
+        waiting = int(moving * max(chunk, min(tangents, self._waiting(room, maps))) * self.sizes.states)
         if folding:
             return waiting + max(self.making, self.kept + chunk * self._inside(MAPS))
         return waiting + chunk * self._inside(PARTS if self.sizes.known else OWN)
@@ -131,7 +134,7 @@ class Chain:
             return self.alone(memory)
         travelling = squares + self.pushed(tangents, memory - squares, self.maps if first else 0)
         travelling += self.kept if first else 0
-        return max(travelling, SQUARES * squares, self.alone(memory) if first else 0)
+        return max(travelling, sketch.COPIES * squares, self.alone(memory) if first else 0)
 
     def alone(self, memory: int) -> int:
         """The norms of one block: its maps and pieces of what they give together, or else all its tangents."""
@@ -139,7 +142,7 @@ class Chain:
         if not self._multiplies_out(memory):
             return self.pushed(sizes.tokens * sizes.width, memory)
         pair = sizes.number * sizes.tokens * sizes.heads**2 * sizes.head_width
-        pieces = PIECES[sizes.alike] * min(sizes.tokens, max(1, local.WORK // pair)) * pair
+        pieces = PIECES[sizes.alike] * min(sizes.tokens, max(1, min(local.WORK, memory // local.SHARE) // pair)) * pair
         heads = sizes.heads * sizes.head_width
         beside = self.kept + self._columns(heads if sizes.alike else 3 * heads)
         return int(max(self.making, beside + max(pieces, self._columns(3 * sizes.width))))
@@ -149,7 +152,7 @@ class Chain:
         sizes = self.sizes
         layers = sizes.depth if depth is None else depth
         each = 3 * layers * sizes.states
-        targets = min(sizes.tokens, max(1, memory // each))
+        targets = min(sizes.tokens, max(1, memory // 2 // each))
         return targets * each + min(layers * targets, self._portion(memory)) * self._inside(BACK)
 
     def _columns(self, count: int) -> int:
