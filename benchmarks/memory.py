@@ -55,7 +55,7 @@ def stated(model: Model, length: int, name: str, asked: dict[str, Any]) -> int:
     asked = with_options([name], {key: value for key, value in asked.items() if key != "layers"})
     wanted, options = chosen(asked, model.gives, model.anatomy.family)
     needed = needs(model, wanted, length, layers, options)
-    return needed.on(model.model.device) + min(needed.wanted, MEMORY)
+    return needed.on(model.model.device) + needed.uses(MEMORY)
 
 
 @dataclass(frozen=True)

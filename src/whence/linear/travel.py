@@ -128,6 +128,7 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
                 pack.advance(way, chunk)
                 visit(layer, pack.sizes, pack.tangents)
                 report(pack.tangents.shape[1])
+            del way  # its maps make room before the next are made
 
 
 def portion(chain: Chain, memory: int, least: int = 1) -> int:

@@ -1,6 +1,7 @@
 """What can be measured: a table, one row per measure."""
 
-from whence.measures import options
+from whence.measures import options, takes
+from whence.measures.flow import takes as flow_takes
 from whence.measures.flow.summaries import NEIGHBOURS
 from whence.measures.registry import (
     ATTENTION,
@@ -55,6 +56,7 @@ MEASURES: dict[str, Measure] = {
         variables={"effective": Variable(HEADS, "weight", "attention without its part in the null space", VALUES)},
         papers=("brunner2020",),
         source="whence.measures.attention.variables:effective",
+        takes=takes.effective,
         options=options.Effective,
     ),
     "effective_correlation": Measure(
@@ -64,6 +66,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="whence.measures.attention.variables:effective_correlation",
+        takes=takes.correlation,
         options=options.EffectiveCorrelation,
     ),
     "null": Measure(
@@ -71,6 +74,7 @@ MEASURES: dict[str, Measure] = {
         variables={"null": Variable(HEADS, "weight", "attention inside the null space", VALUES)},
         papers=("brunner2020",),
         source="whence.measures.attention.variables:effective",
+        takes=takes.effective,
         options=options.Null,
     ),
     "value_rank": Measure(
@@ -89,6 +93,7 @@ MEASURES: dict[str, Measure] = {
         variables={"minimum": Variable(HEADS, "weight", "smallest weights that do the same; may be negative", VALUES)},
         papers=("brunner2020",),
         source="whence.measures.attention.variables:minimum",
+        takes=takes.minimum,
         options=options.Minimum,
     ),
     "minimum_simplex": Measure(
@@ -96,6 +101,7 @@ MEASURES: dict[str, Measure] = {
         variables={"minimum_simplex": Variable(HEADS, _SHARE, "smallest distribution that does it", VALUES | ROWS)},
         papers=("brunner2020",),
         source="whence.measures.attention.variables:minimum_simplex",
+        takes=takes.simplex,
         options=options.MinimumSimplex,
     ),
     "norms": Measure(
@@ -103,12 +109,14 @@ MEASURES: dict[str, Measure] = {
         variables=_MAPS,
         papers=("kobayashi2020", "kobayashi2021"),
         source="whence.measures.norms.variables:norms",
+        takes=takes.lengths,
     ),
     "norms_heads": Measure(
         about="The same by head, before the residual.",
         variables={"norms_heads": Variable(HEADS, _NORM, "length of what a head carries", NORMS)},
         papers=("kobayashi2020",),
         source="whence.measures.norms.variables:norms_heads",
+        takes=takes.by_head,
     ),
     "mixing": Measure(
         about="How much of each token's new vector came from other tokens, by five analyses.",
@@ -123,6 +131,7 @@ MEASURES: dict[str, Measure] = {
         variables=_BLOCK,
         papers=("kobayashi2024",),
         source="whence.measures.norms.variables:block",
+        takes=takes.through_block,
         options=options.Block,
     ),
     "alti": Measure(
@@ -130,18 +139,21 @@ MEASURES: dict[str, Measure] = {
         variables=_ALTI,
         papers=("ferrando2022",),
         source="whence.measures.norms.variables:alti",
+        takes=takes.by_pair,
     ),
     "value_zeroing": Measure(
         about="Share of each source in a block's output, by what its absence changes.",
         variables=_ZEROING,
         papers=("mohebbi2023",),
         source="whence.measures.norms.variables:value_zeroing",
+        takes=takes.zeroing,
     ),
     "expansion": Measure(
         about="How much longer the attention's map makes a vector, from the weights alone.",
         variables={"expansion": Variable(BY_LAYER, "factor", "root mean square of the singular values", NORMS)},
         papers=("kobayashi2021",),
         source="whence.measures.norms.variables:expansion",
+        takes=takes.of_weights,
         over="model",
     ),
     "contribution": Measure(
@@ -152,6 +164,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="whence.measures.flow.variables:flow",
+        takes=flow_takes.flow,
         over="model",
         options=options.Contribution,
     ),
@@ -163,6 +176,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="whence.measures.flow.variables:flow",
+        takes=flow_takes.flow,
         over="model",
         options=options.Jacobian,
     ),
@@ -180,6 +194,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="whence.measures.flow.variables:flow",
+        takes=flow_takes.flow,
         over="model",
         options=options.Origin,
         axes={
@@ -192,6 +207,7 @@ MEASURES: dict[str, Measure] = {
         variables={"jacobian_local": Variable(MAP, "norm", "norm of the derivative in one block", DERIVATIVES)},
         papers=("brunner2020",),
         source="whence.measures.flow.variables:local",
+        takes=flow_takes.local_norms,
         over="model",
         options=options.JacobianLocal,
     ),
@@ -200,6 +216,7 @@ MEASURES: dict[str, Measure] = {
         variables={"gradient": Variable(MAP, "norm", "length of the gradient by the input token", DERIVATIVES)},
         papers=("westera2019",),
         source="whence.measures.flow.variables:gradients",
+        takes=flow_takes.gradient,
         over="model",
         options=options.Gradient,
     ),
@@ -208,6 +225,7 @@ MEASURES: dict[str, Measure] = {
         variables={"gradient_local": Variable(MAP, "norm", "length of the gradient in one block", DERIVATIVES)},
         papers=("westera2019",),
         source="whence.measures.flow.variables:gradients_local",
+        takes=flow_takes.gradient_local,
         over="model",
     ),
     "rollout": Measure(
@@ -225,6 +243,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("abnar2020",),
         source="whence.measures.norms.variables:rollouts",
+        takes=takes.rolled,
         over="layers",
     ),
 }

@@ -37,13 +37,18 @@ from whence.models.weights import first
 
 
 @contextmanager
-def linearised(anatomy: Anatomy, batch: Batch, embedding_sum: bool = False) -> Iterator[Chain]:
-    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends."""
+def linearised(
+    anatomy: Anatomy, batch: Batch, embedding_sum: bool = False, depth: int | None = None
+) -> Iterator[Chain]:
+    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends.
+
+    With `depth` it ends after so many blocks: of those behind nothing is computed or kept.
+    """
     _check(anatomy, batch)
     _import_quietly()
-    recorder = _Recorder(anatomy)
+    recorder = _Recorder(anatomy, anatomy.layers if depth is None else depth)
     with _borrowed(anatomy), torch.no_grad():
-        with recorder.listening():
+        with recorder.listening(), suppress(Reached):
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
         steps = tuple(_attending(step) for step in recorder.steps)
         _check_chain(anatomy, steps)
@@ -79,6 +84,7 @@ class _Recorder:
     """Keeps how every block was called, what its attention saw, and the last norm before the first block."""
 
     anatomy: Anatomy
+    depth: int
     steps: list[Step] = field(default_factory=list)
     norm: nn.Module | None = None
     _open: tuple[Function, Tensor] | None = None
@@ -107,6 +113,8 @@ class _Recorder:
         function, states = self._open
         output = _alone(self.anatomy, first(output))
         self.steps.append(Step(function, states, output, None, self.anatomy.parts(block)))
+        if len(self.steps) == self.depth:
+            raise Reached
 
 
 def _attending(step: Step) -> Step:

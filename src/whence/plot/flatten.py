@@ -1,4 +1,4 @@
-"""A Dataset as pictures and pages take it: every analysis, and every label of a foreign axis, under a name of its own."""
+"""A Dataset as pictures take it: every analysis, and every label of a foreign axis, under a name of its own."""
 
 from __future__ import annotations
 

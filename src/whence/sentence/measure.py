@@ -202,8 +202,8 @@ def needs(
     kept = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in wanted.values())
     kept += sum(_bytes(known[base], sizes, sizes.depth) for base in bases)
     works = [table[name].takes(sized[name], values[name]) for name in names]
-    most = max(works, key=lambda work: work.held + min(work.wanted, MEMORY))
-    return Needs(kept, most.held, most.wanted, most.least)
+    most = max(works, key=lambda work: work.held + work.uses(MEMORY))
+    return Needs(kept, most.held, most.uses, most.least)
 
 
 def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:
@@ -216,7 +216,7 @@ def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int
     """Says what will be taken or refuses it; gives what is left for derivatives."""
     device = model.model.device
     memory = budget(needed, device, limit, MEMORY)
-    taken = needed.on(device) + min(needed.wanted, memory)
+    taken = needed.on(device) + needed.uses(memory)
     if taken > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
     remedy = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"

@@ -17,8 +17,10 @@ def attention(block: Block, settings: Settings) -> Found:
 
 def effective(block: Block, settings: Settings) -> Found:
     found = weights.effective(block, settings.mask, settings.options["tolerance"])
+    if "null" not in settings.wanted:
+        return {"effective": found}
     real = settings.mask[:, None, :, None] & settings.mask[:, None, None, :]
-    return {"effective": found, "null": (block.attention - found).masked_fill(~real.to(found.device), 0)}
+    return {"effective": found, "null": (block.attention - found).masked_fill_(~real.to(found.device), 0)}
 
 
 def effective_correlation(block: Block, settings: Settings) -> Found:
