@@ -8,7 +8,7 @@ mask vanishes silently. Hooks on blocks and projections add the residual stream.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -97,9 +97,9 @@ def threads_for(tokens: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _uncompiled(model: PreTrainedModel) -> AbstractContextManager:
+def _uncompiled(modules: Iterable[nn.Module]) -> AbstractContextManager:
     """model.compile() without compiling: every pass has other hooks, so each would be compiled anew, for a minute."""
-    compiled = any(module._compiled_call_impl is not None for module in model.modules())
+    compiled = any(module._compiled_call_impl is not None for module in modules)
     return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
 
 
@@ -109,15 +109,18 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
 
     Its state is read under the lock: what another thread borrowed is not how the model was.
     """
-    with _lock, _uncompiled(model), torch.autocast(model.device.type, enabled=False):
-        settings = [(config, name, getattr(config, name)) for config in _configs(model) for name in SETTINGS]
-        training = [module for module in model.modules() if module.training]
+    with _lock:
+        modules = list(model.modules())  # once: a walk takes longer than anything else here
+        settings = [(config, name, getattr(config, name)) for config in _configs(modules) for name in SETTINGS]
+        training = [module for module in modules if module.training]
         try:
-            model.eval()
+            if training:
+                model.eval()
             if seam is not None:
-                attend_by(model, IMPLEMENTATIONS[seam])
-            with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
-                yield
+                attend_by(modules, IMPLEMENTATIONS[seam])
+            with _uncompiled(modules), torch.autocast(model.device.type, enabled=False):
+                with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
+                    yield
         finally:
             for config, name, setting in settings:
                 setattr(config, name, setting)
@@ -125,14 +128,14 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
                 module.training = True
 
 
-def attend_by(model: PreTrainedModel, implementation: str) -> None:
+def attend_by(modules: Iterable[nn.Module], implementation: str) -> None:
     """As `set_attn_implementation`, also in families that it refuses because they are outside the interface."""
-    for config in _configs(model):
+    for config in _configs(modules):
         config._attn_implementation = implementation
 
 
-def _configs(model: PreTrainedModel) -> list[Any]:
-    found = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
+def _configs(modules: Iterable[nn.Module]) -> list[Any]:
+    found = {id(part.config): part.config for part in modules if isinstance(part, PreTrainedModel)}
     return list(found.values())
 
 

@@ -1,8 +1,9 @@
 """Where every number came from: the model, its precision and place, and the versions of the libraries."""
 
+import functools
 import hashlib
+import importlib.metadata
 import json
-from importlib.metadata import version
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from whence.models.affine import adapters
 from whence.models.load import Model
 
 LIBRARIES = ("torch", "transformers", "xarray", "numpy")
+version = functools.cache(importlib.metadata.version)  # reads a file every time
 
 
 def provenance(model: Model) -> dict[str, Any]:
