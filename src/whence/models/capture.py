@@ -9,7 +9,7 @@ mask vanishes silently. Hooks on blocks and projections add the residual stream.
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,6 +68,21 @@ def walk(
     return Trace(batch, recorder.embedding, tuple(recorder.kept), outputs[-1], result if logits else None)
 
 
+def visit_blocks(anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int) -> None:
+    """visit(block) of every block up to the layer `last`; past its attention the pass ends, so its output is NaN.
+
+    Not where weights are moved to and fro during a pass (accelerate): what is fetched is brought back at its end.
+    """
+    moved = "hf_device_map" in vars(anatomy.model)
+    recorder = _Recorder(anatomy, visit, last=None if moved else last)
+    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening(), suppress(_Enough):
+        run(anatomy.stack, batch, **arguments_of(anatomy))
+
+
+class _Enough(Exception):
+    """Ends a pass of which nothing more is wanted."""
+
+
 def _unread(anatomy: Anatomy, why: str) -> str:
     where = "the page Models of the documentation lists the families that work"
     return f"{type(anatomy.model).__name__} {why}, so it cannot be read; {where}."
@@ -118,9 +133,9 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
                 model.eval()
             if seam is not None:
                 attend_by(modules, IMPLEMENTATIONS[seam])
-            with _uncompiled(modules), torch.autocast(model.device.type, enabled=False):
-                with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
-                    yield
+            overhearing = overheard(model, _tell) if seam == PRODUCTS else nullcontext()
+            with _uncompiled(modules), torch.autocast(model.device.type, enabled=False), overhearing:
+                yield
         finally:
             for config, name, setting in settings:
                 setattr(config, name, setting)
@@ -203,7 +218,8 @@ class _Recorder:
 
     anatomy: Anatomy
     visit: Callable[[Block], Any]
-    edit: Edit
+    edit: Edit = lambda layer, weights: None
+    last: int | None = None
     kept: list[Any] = field(default_factory=list)
     embedding: Tensor | None = None
     _open: dict[str, Any] = field(default_factory=dict)
@@ -226,7 +242,7 @@ class _Recorder:
         states = self._batch_first(args[0] if args else kwargs["hidden_states"])
         if self.embedding is None:
             self.embedding = states
-        self._open = {"input": states, "projected": None}
+        self._open = {"block": block, "input": states, "projected": None}
 
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
@@ -237,14 +253,20 @@ class _Recorder:
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
         self._open["projected"] = output
+        if len(self.kept) + 1 == self.last and "attention" in self._open:
+            self._close(output.new_tensor(torch.nan).expand_as(self._open["input"]))
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
-        states = self._batch_first(first(output))
+        self._close(self._batch_first(first(output)))
+
+    def _close(self, states: Tensor) -> None:
         found, self._open = self._open, {}  # the parts may be asked what they compute, and would be overheard
         if "attention" not in found:
             found |= _nothing_attended(states)
-        parts, layer = self.anatomy.parts(block), len(self.kept) + 1
+        parts, layer = self.anatomy.parts(found.pop("block")), len(self.kept) + 1
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **found)))
+        if layer == self.last:
+            raise _Enough
 
     def _batch_first(self, states: Tensor) -> Tensor:
         return states.transpose(0, 1) if self.anatomy.family == "xlnet" else states

@@ -29,7 +29,7 @@ from whence.measures.registry import (
 from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
-from whence.models.capture import walk
+from whence.models.capture import visit_blocks
 from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance as of_model
 from whence.models.load import Model, loaded
@@ -148,7 +148,8 @@ def _over_blocks(
     if not computes:
         return rows
     places = {layer: place for place, layer in enumerate(layers)}
-    steps, total = itertools.count(1), len(set(layers) & set(settings.anatomy.attending)) * len(computes)
+    attending = set(layers) & set(settings.anatomy.attending)
+    steps, total = itertools.count(1), len(attending) * len(computes)
     dtype = precision(settings.anatomy.model.dtype)
 
     def visit(block: Block) -> None:
@@ -163,7 +164,8 @@ def _over_blocks(
             if settings.progress is not None:
                 settings.progress(next(steps), total)
 
-    walk(settings.anatomy, settings.batch, visit)
+    if attending:
+        visit_blocks(settings.anatomy, settings.batch, visit, last=max(attending))
     return rows
 
 
