@@ -178,8 +178,11 @@ class Anatomy:
 
     def _norm(self, root: nn.Module, path: str) -> Norm | None:
         assert self.row is not None
-        like = next(self.owner.parameters()).new_empty(self.width)
-        return read_norm(_at(root, path), self.row.norm_offset, like)
+        return read_norm(_at(root, path), self.row.norm_offset, self._ones)
+
+    def _ones(self) -> Tensor:
+        """The weight of a norm that has none."""
+        return next(self.owner.parameters()).detach().new_ones(self.width)
 
     @property
     def config(self) -> Any:

@@ -74,7 +74,7 @@ def _borrowed(anatomy: Anatomy) -> Iterator[None]:
         written_out(anatomy.model),
     ):
         if anatomy.seam == INTERFACE:
-            capture.attend_by(anatomy.model, SEAM)
+            capture.attend_by(anatomy.model.modules(), SEAM)
         anatomy.config._experts_implementation = "eager"  # the grouped product has no forward derivative (torch 2.13)
         yield
 

@@ -20,7 +20,7 @@ from whence.measures.request import Function, computes, layers_of, parameters_of
 from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
-from whence.models.capture import walk
+from whence.models.capture import visit_blocks
 from whence.models.encode import encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
@@ -131,7 +131,8 @@ def _over_blocks(
     if not computes:
         return rows
     places = {layer: place for place, layer in enumerate(layers)}
-    steps, total = itertools.count(1), len(set(layers) & set(settings.anatomy.attending)) * len(computes)
+    attending = set(layers) & set(settings.anatomy.attending)
+    steps, total = itertools.count(1), len(attending) * len(computes)
     dtype, known = reported(settings.anatomy.model.dtype), variables()
 
     def visit(block: Block) -> None:
@@ -147,7 +148,8 @@ def _over_blocks(
             if settings.progress is not None:
                 settings.progress(next(steps), total)
 
-    walk(settings.anatomy, settings.batch, visit)
+    if attending:
+        visit_blocks(settings.anatomy, settings.batch, visit, last=max(attending))
     return rows
 
 
