@@ -62,6 +62,7 @@ class Anatomy:
 
     `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
     `heads` is 0 where no block attends, and `unattending` has the blocks that do not where only some do (hybrids).
+    `side_paths` says that blocks read more of the embeddings than their states (`stack`).
     """
 
     model: PreTrainedModel
@@ -74,6 +75,7 @@ class Anatomy:
     causal: bool
     seam: str | None = INTERFACE
     unattending: frozenset[nn.Module] = frozenset()
+    side_paths: bool = False
 
     @property
     def family(self) -> str:
@@ -82,6 +84,11 @@ class Anatomy:
     @property
     def layers(self) -> int:
         return len(self.blocks)
+
+    @property
+    def batch_axis(self) -> int:
+        """Of a block's states; XLNet has the tokens first."""
+        return 1 if self.family == "xlnet" else 0
 
     @property
     def attending(self) -> tuple[int, ...]:

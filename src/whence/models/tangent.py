@@ -23,7 +23,9 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from whence.models import capture
+from whence.models.hooks import Reached
 from whence.models.sizes import Sizes
+from whence.models.stack import Stack
 from whence.models.weights import Parts
 
 SEAM = "whence-tangent"
@@ -123,11 +125,15 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """All blocks of one pass; `start` leads from the sum of the embeddings to layer 0, None where they are the same."""
+    """All blocks of one pass; `start` leads from the sum of the embeddings to layer 0, None where they are the same.
+
+    `stack` is there where blocks read more of layer 0 than their states, and then derivatives by layer 0 go through it.
+    """
 
     steps: tuple[Step, ...]
     causal: bool
     start: Float[Tensor, "s w m"] | None
+    stack: Stack | None = None
 
     @property
     def states(self) -> Float[Tensor, "s m"]:
@@ -143,6 +149,23 @@ class Chain:
         if self.start is not None:
             return self.start[source]
         return torch.eye(self.width, dtype=self.states.dtype, device=self.states.device)
+
+    def push(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        """J v of the last layer by layer 0."""
+        if self.stack is not None:
+            return self.stack.push(tangents, len(self.steps))[:, -1]
+        for step in self.steps:
+            tangents = step.push(tangents)
+        return tangents
+
+    def pull(self, cotangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        """u^T J of the last layer by layer 0."""
+        if self.stack is not None:
+            nothing = cotangents.new_zeros(len(cotangents), len(self.steps) - 1, *cotangents.shape[1:])
+            return self.stack.pull(torch.cat([nothing, cotangents[:, None]], dim=1))
+        for step in reversed(self.steps):
+            cotangents = step.pull(cotangents)
+        return cotangents
 
 
 @contextmanager
@@ -191,10 +214,6 @@ def _until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
         return tuple(read)
 
     return function
-
-
-class Reached(Exception):
-    """What was wanted of a model has been computed."""
 
 
 def precise(value: Any) -> Any:
