@@ -171,7 +171,7 @@ def _derivative_error(model: Model, batch: Batch) -> float | None:
         return None
     (true,) = torch.autograd.grad(seen.output, seen.embedding, direction, retain_graph=True)
     with linearised(anatomy, batch) as chain:
-        cotangent = chain.pull(direction.reshape(1, *chain.states.shape))
+        cotangent = chain.pull_one(direction.reshape(chain.states.shape))
     (found,) = torch.autograd.grad(seen.start, seen.embedding, cotangent.reshape(seen.start.shape))
     return float((found - true).abs().max() / true.abs().max())
 

@@ -110,7 +110,7 @@ class Plan:
 def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, Any], **asked: Any) -> Plan:
     """The plan, or one sentence on what cannot be done."""
     named = (measures,) if isinstance(measures, str) else tuple(measures)
-    wanted = chosen(named, model.gives, model.anatomy.family)
+    wanted = chosen(named, model.gives, model.anatomy.family, model.reasons)
     for name, variable in wanted.items():
         if variable.dims == BY_LAYER:
             raise Unsupported(f"{name!r} is about the model, not about a text; ask whence.measure for it.")

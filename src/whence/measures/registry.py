@@ -308,8 +308,12 @@ def owners() -> dict[str, str]:
     return {variable: name for name, row in MEASURES.items() for variable in row.variables}
 
 
-def chosen(names: str | Iterable[str], gives: frozenset[str], family: str) -> dict[str, Variable]:
-    """The variables asked for, by their own names or that of a measure; refuses what the model cannot give."""
+def chosen(
+    names: str | Iterable[str], gives: frozenset[str], family: str, reasons: Mapping[str, str] | None = None
+) -> dict[str, Variable]:
+    """The variables asked for, by their own names or that of a measure; refuses what the model cannot give, and says
+    why where that is known.
+    """
     wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise BadInput("No measure was asked for; `whence measures` lists them.")
@@ -320,8 +324,10 @@ def chosen(names: str | Iterable[str], gives: frozenset[str], family: str) -> di
         possible = [name for name, variable in variables_of.items() if variable.needs <= gives]
         for name, variable in variables_of.items():
             if name not in possible:
+                lacking = variable.needs - gives
+                known = [f" ({reasons[need]})" for need in sorted(lacking) if reasons and need in reasons]
                 raise Unsupported(
-                    f"{name!r} needs {_listed(variable.needs - gives)}, which the family {family!r} does not give; "
+                    f"{name!r} needs {_listed(lacking)}, which the family {family!r} does not give{''.join(known)}; "
                     + (f"of {given!r} ask for {_listed(possible)}." if possible else f"it gives {_listed(gives)}.")
                 )
         found |= variables_of

@@ -1,10 +1,9 @@
 """One sentence's pass turned into a chain of functions, one per block, that `tangent` can differentiate."""
 
-import copy
 import importlib
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,7 +21,7 @@ from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.block import Batch
 from whence.models.functions import written_out
 from whence.models.hooks import Reached, here
-from whence.models.stack import Stack
+from whence.models.stack import Precision, Stack, kept
 from whence.models.tangent import (
     PRECISE,
     SEAM,
@@ -35,8 +34,6 @@ from whence.models.tangent import (
     precise,
 )
 from whence.models.weights import first
-
-Precision = Callable[[Any], Any]  # of tensors: that of the model, or a higher one
 
 
 @contextmanager
@@ -169,26 +166,17 @@ def _function(
 ) -> Function:
     """The block as a function of one sentence's states, everything else as in the pass."""
     rest = {name: value for name, value in kwargs.items() if name != "hidden_states"}
-    args, rest = tree_map(lambda value: _kept(value, precision), (args, rest))
+    args, rest = tree_map(lambda value: kept(value, precision), (args, rest))
     axis = anatomy.batch_axis
     weights = _weights(block, precision)
 
     def function(states: Tensor) -> Tensor:
-        beside, named = tree_map(_kept, (args, rest))
+        beside, named = tree_map(kept, (args, rest))
         given = (states.unsqueeze(axis), *beside)
         output = functional_call(block, weights, given, named) if weights else block(*given, **named)
         return first(output).squeeze(axis)
 
     return function
-
-
-def _kept(value: Any, precision: Precision = lambda tensor: tensor) -> Any:
-    """Blocks hand things on to later ones in mappings, which have to stay as this block found them."""
-    if not isinstance(value, MutableMapping):
-        return precision(value)
-    kept = copy.copy(value)
-    kept.update({name: tree_map(precision, inner) for name, inner in value.items()})
-    return kept
 
 
 def _weights(module: nn.Module, precision: Precision) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ Zamba reads the embeddings again. A product of blocks, each a function of its st
 whole stack, differentiated as it is, misses none.
 """
 
+import copy
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.func import functional_call, jvp, vjp, vmap
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from whence.models import capture
 from whence.models.anatomy import Anatomy
@@ -25,6 +26,8 @@ from whence.models.functions import written_out
 from whence.models.hooks import Reached, here
 from whence.models.sizes import Sizes
 from whence.models.weights import first
+
+Precision = Callable[[Any], Any]  # of tensors: that of the model, or a higher one
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,9 @@ class Stack:
             with suppress(Reached):
                 self._run()
         return torch.stack(found)
+
+    def last(self, states: Float[Tensor, "s m"]) -> Float[Tensor, "t m"]:
+        return self.layers(states, self.anatomy.layers)[-1]
 
     def push(self, tangents: Float[Tensor, "k t m"], depth: int) -> Float[Tensor, "k layer t m"]:
         """J v of every layer up to a depth, for every tangent of layer 0."""
@@ -97,15 +103,19 @@ class Stack:
 
 
 def has_side_paths(anatomy: Anatomy, batch: Batch) -> bool:
-    """Whether a block is given anything beside its states that moves with the embeddings.
+    """Whether what a block gives moves with the embeddings while its own states are held.
 
-    The token embeddings are moved (by dual numbers), and every argument is looked at.
+    The token embeddings are moved (by dual numbers); a block that is given anything else that moves is tried.
     """
     found: list[bool] = []
 
-    def begin(block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-        beside = (args[1:], {name: value for name, value in kwargs.items() if name != "hidden_states"})
-        found.append(any(_moves(tensor) for tensor in _tensors(beside)))
+    def begin(block: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+        named = [] if args else ["hidden_states"]
+        beside, rest = args[1:], {name: value for name, value in kwargs.items() if name not in named}
+        if any(_moves(tensor) for tensor in _tensors((beside, rest))):
+            held = forward_ad.unpack_dual(args[0] if args else kwargs["hidden_states"]).primal
+            beside, rest = tree_map(kept, (beside, rest))
+            found.append(_moves(first(block.forward(held, *beside, **rest))))
 
     table = table_of(anatomy)
     if table is None:
@@ -120,6 +130,15 @@ def has_side_paths(anatomy: Anatomy, batch: Batch) -> bool:
     return any(found)
 
 
+def kept(value: Any, precision: Precision = lambda tensor: tensor) -> Any:
+    """Blocks hand things on to later ones in mappings, which have to stay as a block found them."""
+    if not isinstance(value, MutableMapping):
+        return precision(value)
+    copied = copy.copy(value)
+    copied.update({name: tree_map(precision, inner) for name, inner in value.items()})
+    return copied
+
+
 def table_of(anatomy: Anatomy) -> nn.Module | None:
     with suppress(NotImplementedError):  # CANINE embeds characters by several hashes
         return anatomy.stack.get_input_embeddings()
@@ -131,7 +150,8 @@ def _moved(table: nn.Module, args: tuple, output: Tensor) -> Tensor:
 
 
 def _moves(tensor: Tensor) -> bool:
-    return forward_ad.unpack_dual(tensor).tangent is not None
+    tangent = forward_ad.unpack_dual(tensor).tangent
+    return tangent is not None and bool(tangent.any())
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -106,9 +106,7 @@ class Step:
         """A random tangent, and what the block's own code makes of it."""
         generator = torch.Generator().manual_seed(0)
         tangent = torch.randn(self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
-        with forward_ad.dual_level():  # for a single one quicker than by `torch.func`
-            moved = forward_ad.unpack_dual(self.block(forward_ad.make_dual(self.states, tangent))).tangent
-        return tangent[None], moved[None]
+        return tangent[None], pushed(self.block, self.states, tangent)[None]
 
     @cached_property
     def largest(self) -> int:
@@ -150,22 +148,24 @@ class Chain:
             return self.start[source]
         return torch.eye(self.width, dtype=self.states.dtype, device=self.states.device)
 
-    def push(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
-        """J v of the last layer by layer 0."""
-        if self.stack is not None:
-            return self.stack.push(tangents, len(self.steps))[:, -1]
-        for step in self.steps:
-            tangents = step.push(tangents)
-        return tangents
+    def push_one(self, tangent: Float[Tensor, "t m"]) -> Float[Tensor, "t m"]:
+        """J v of the last layer by layer 0, by forward derivatives of the plain code."""
+        for function, states in self._functions:
+            tangent = pushed(function, states, tangent)
+        return tangent
 
-    def pull(self, cotangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
-        """u^T J of the last layer by layer 0."""
+    def pull_one(self, cotangent: Float[Tensor, "t m"]) -> Float[Tensor, "t m"]:
+        """u^T J of the last layer by layer 0, by autograd of the plain code."""
+        for function, states in reversed(self._functions):
+            cotangent = pulled(function, states, cotangent)
+        return cotangent
+
+    @property
+    def _functions(self) -> list[tuple[Function, Tensor]]:
+        """What leads from layer 0 to the last, each at its states."""
         if self.stack is not None:
-            nothing = cotangents.new_zeros(len(cotangents), len(self.steps) - 1, *cotangents.shape[1:])
-            return self.stack.pull(torch.cat([nothing, cotangents[:, None]], dim=1))
-        for step in reversed(self.steps):
-            cotangents = step.pull(cotangents)
-        return cotangents
+            return [(self.stack.last, self.stack.states)]
+        return [(step.block, step.states) for step in self.steps]
 
 
 @contextmanager
@@ -214,6 +214,22 @@ def _until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
         return tuple(read)
 
     return function
+
+
+def pushed(function: Function, states: Tensor, tangent: Tensor) -> Tensor:
+    """J v; for a single one quicker than by `torch.func`, and by the very operations of a plain pass."""
+    with forward_ad.dual_level():
+        moved = forward_ad.unpack_dual(function(forward_ad.make_dual(states, tangent))).tangent
+    if moved is None:
+        raise NotImplementedError("what it gives does not depend on what it reads")
+    return moved
+
+
+def pulled(function: Function, states: Tensor, cotangent: Tensor) -> Tensor:
+    """u^T J, in the same manner."""
+    with torch.enable_grad():
+        given = states.detach().requires_grad_()
+        return torch.autograd.grad(function(given), given, cotangent)[0]
 
 
 def precise(value: Any) -> Any:

@@ -62,7 +62,7 @@ def measure(
     `progress(done, of)` is called during the computation, and may end it by raising. Other keywords are options of
     the measures, such as `mode` and `error` of contributions; the page of a measure in the documentation lists its own.
     """
-    wanted = chosen(measures, loaded(model).gives, model.anatomy.family)
+    wanted = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
     names = list(dict.fromkeys(owners()[variable] for variable in wanted))
     settled = settled_options(names, options)
     kept = layers_of(layers, model.anatomy.layers)
