@@ -105,29 +105,48 @@ class Stack:
 def has_side_paths(anatomy: Anatomy, batch: Batch) -> bool:
     """Whether what a block gives moves with the embeddings while its own states are held.
 
-    The token embeddings are moved (by dual numbers); a block that is given anything else that moves is tried.
+    A pass with a graph tells whether any block may be given more that depends on them (or on weights), and only then
+    are the embeddings moved, by dual numbers, and those blocks tried.
     """
+    with suppress(Exception):  # what has no derivative, `verify` says
+        with torch.enable_grad():
+            given_more = _over_blocks(anatomy, batch, lambda table: table.detach().requires_grad_(), _given_graph)
+        if given_more:
+            with torch.no_grad(), forward_ad.dual_level():
+                return _over_blocks(anatomy, batch, _moved, _gives_more)
+    return False
+
+
+def _over_blocks(anatomy: Anatomy, batch: Batch, embed: Callable[[Tensor], Tensor], asked: Callable[..., bool]) -> bool:
+    """Whether asked(block, its states, all else that it is given) of any block, in a pass with changed embeddings."""
     found: list[bool] = []
 
-    def begin(block: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-        named = [] if args else ["hidden_states"]
-        beside, rest = args[1:], {name: value for name, value in kwargs.items() if name not in named}
-        if any(_moves(tensor) for tensor in _tensors((beside, rest))):
-            held = forward_ad.unpack_dual(args[0] if args else kwargs["hidden_states"]).primal
-            beside, rest = tree_map(kept, (beside, rest))
-            found.append(_moves(first(block.forward(held, *beside, **rest))))
+    def begin(block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        states = args[0] if args else kwargs["hidden_states"]
+        rest = {name: value for name, value in kwargs.items() if args or name != "hidden_states"}
+        found.append(asked(block, states, (args[1:], rest)))
 
     table = table_of(anatomy)
     if table is None:
         return False
     with ExitStack() as hooks, capture.borrowed(anatomy.model, anatomy.seam), written_out(anatomy.model):
         anatomy.config._experts_implementation = "eager"  # the grouped product has no forward derivative (torch 2.13)
-        hooks.callback(table.register_forward_hook(here(_moved)).remove)
+        hooks.callback(table.register_forward_hook(here(lambda _, __, output: embed(output).clone())).remove)
         for block in set(anatomy.blocks):
             hooks.callback(block.register_forward_pre_hook(here(begin), with_kwargs=True).remove)
-        with suppress(Exception), torch.no_grad(), forward_ad.dual_level():  # what has no derivative, `verify` says
-            capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+        capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
     return any(found)
+
+
+def _given_graph(block: nn.Module, states: Tensor, beside: Any) -> bool:
+    return any(tensor.requires_grad for tensor in _tensors(beside))
+
+
+def _gives_more(block: Any, states: Tensor, beside: Any) -> bool:
+    if not any(map(_moves, _tensors(beside))):
+        return False
+    args, kwargs = tree_map(kept, beside)
+    return _moves(first(block.forward(forward_ad.unpack_dual(states).primal, *args, **kwargs)))
 
 
 def kept(value: Any, precision: Precision = lambda tensor: tensor) -> Any:
@@ -145,8 +164,8 @@ def table_of(anatomy: Anatomy) -> nn.Module | None:
     return None
 
 
-def _moved(table: nn.Module, args: tuple, output: Tensor) -> Tensor:
-    return forward_ad.make_dual(output, torch.ones_like(output))
+def _moved(embeddings: Tensor) -> Tensor:
+    return forward_ad.make_dual(embeddings, torch.ones_like(embeddings))
 
 
 def _moves(tensor: Tensor) -> bool:
