@@ -172,9 +172,7 @@ def _derivative_error(model: Model, batch: Batch) -> float | None:
         return None
     (true,) = torch.autograd.grad(seen.output, seen.embedding, direction, retain_graph=True)
     with linearised(anatomy, batch) as chain:
-        cotangent = direction.reshape(1, *chain.states.shape)
-        for step in reversed(chain.steps):
-            cotangent = step.pull(cotangent)
+        cotangent = chain.pull_one(direction.reshape(chain.states.shape))
     (found,) = torch.autograd.grad(seen.start, seen.embedding, cotangent.reshape(seen.start.shape))
     return float((found - true).abs().max() / true.abs().max())
 

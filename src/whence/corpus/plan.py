@@ -107,7 +107,7 @@ def columns(name: str, variable: Variable) -> list[str]:
 def planned(model: Model, measures: str | Options | Iterable[str | Options], **asked: Any) -> Plan:
     """The plan, or one sentence on what cannot be done."""
     named = (measures,) if isinstance(measures, str | Options) else tuple(measures)
-    wanted, options = chosen(named, model.gives, model.anatomy.family)
+    wanted, options = chosen(named, model.gives, model.anatomy.family, model.reasons)
     for name, variable in wanted.items():
         if variable.dims == BY_LAYER:
             raise Unsupported(f"{name!r} is about the model, not about a text; ask whence.measure for it.")

@@ -159,11 +159,14 @@ def axes() -> dict[str, Axis]:
 
 
 def chosen(
-    asked: str | Options | Iterable[str | Options], gives: frozenset[str], family: str
+    asked: str | Options | Iterable[str | Options],
+    gives: frozenset[str],
+    family: str,
+    reasons: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, Variable], dict[str, Options]]:
     """The variables asked for, by their own names or that of a measure, and the options of each measure.
 
-    Refuses what the model cannot give.
+    Refuses what the model cannot give, and says why where that is known.
     """
     each = [asked] if isinstance(asked, str | Options) else list(asked)
     if not each:
@@ -174,7 +177,7 @@ def chosen(
         name = one if isinstance(one, str) else measure_of(one)
         expanded = _expanded(name)
         _check_axes(expanded)
-        _check_given(name, expanded, gives, family)
+        _check_given(name, expanded, gives, family, reasons or {})
         wanted |= expanded
         if isinstance(one, Options):
             options[name] = one
@@ -190,12 +193,16 @@ def measure_of(options: Options) -> str:
     return known[type(options)]
 
 
-def _check_given(name: str, wanted: Mapping[str, Variable], gives: frozenset[str], family: str) -> None:
+def _check_given(
+    name: str, wanted: Mapping[str, Variable], gives: frozenset[str], family: str, reasons: Mapping[str, str]
+) -> None:
     possible = [each for each, variable in wanted.items() if variable.needs <= gives]
     for each, variable in wanted.items():
         if each not in possible:
+            lacking = variable.needs - gives
+            why = "".join(f" ({reasons[need]})" for need in sorted(lacking) if need in reasons)
             raise Unsupported(
-                f"{each!r} needs {_listed(variable.needs - gives)}, which the family {family!r} does not give; "
+                f"{each!r} needs {_listed(lacking)}, which the family {family!r} does not give{why}; "
                 + (f"of {name!r} ask for {_listed(possible)}." if possible else f"it gives {_listed(gives)}.")
             )
 

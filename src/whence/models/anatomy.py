@@ -62,6 +62,7 @@ class Anatomy:
 
     `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
     `heads` is 0 where no block attends, and `unattending` has the blocks that do not where only some do (hybrids).
+    `side_paths` says that blocks read more of the embeddings than their states (`stack`).
     """
 
     model: PreTrainedModel
@@ -74,6 +75,7 @@ class Anatomy:
     causal: bool
     seam: str | None = INTERFACE
     unattending: frozenset[nn.Module] = frozenset()
+    side_paths: bool = False
 
     @property
     def family(self) -> str:

@@ -94,10 +94,16 @@ def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
 
 def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
     """The model's first output."""
+    given = given_to(model, batch, own_positions, **more)
+    with threads_for(batch.ids.numel()):
+        return model(**given)[0]
+
+
+def given_to(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> dict[str, Any]:
+    """The arguments of a pass, those that the model takes."""
     given = arguments(model, batch, own_positions) | more
     names = accepted(model)
-    with threads_for(batch.ids.numel()):
-        return model(**{name: value for name, value in given.items() if name in names})[0]
+    return {name: value for name, value in given.items() if name in names}
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.families import FAMILIES, Family, row_of
 from whence.models.hooks import here
+from whence.models.stack import has_side_paths
 
 PROBE_LENGTH = 11
 CLOSE = 1e-6  # of the largest entry, for what should be the same
@@ -30,6 +31,11 @@ def locate(model: PreTrainedModel) -> Anatomy:
     """The model's anatomy, or Unsupported with what to do instead."""
     _refuse_early(model)
     _check_runs(model)
+    anatomy = _by_watching(model)
+    return replace(anatomy, side_paths=has_side_paths(anatomy, probe(model)))
+
+
+def _by_watching(model: PreTrainedModel) -> Anatomy:
     row = FAMILIES.get(model.config.model_type)
     if isinstance(row, Family) and row.outside is not None:
         attention = row.outside.attentions(model.base_model)
@@ -92,7 +98,7 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
             run(model.base_model, probe(model))
         except (RuntimeError, TypeError, ValueError) as error:  # it went through before, left alone
             raise Unsupported(
-                f"{type(model).__name__} runs as it is, but not with eager attention ({_reason(error)}), so its"
+                f"{type(model).__name__} runs as it is, but not with eager attention ({reason_of(error)}), so its"
                 " attention cannot be read."
             ) from error
     return witness if witness.of_tokens else _Witness()  # DeepSeek V4 attends to summaries of tokens too
@@ -205,12 +211,12 @@ def _check_runs(model: PreTrainedModel) -> None:
         raise
     except Exception as error:
         raise Unsupported(
-            f"{type(model).__name__} cannot be run on tokens alone ({_reason(error)}); give the model inside it that"
+            f"{type(model).__name__} cannot be run on tokens alone ({reason_of(error)}); give the model inside it that"
             " reads text, if it has one."
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:REASON]}"
 
 

@@ -33,12 +33,15 @@ PADDING = {"left": "left padding", "right": None}
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the table: what was compared, how far apart it was, and what a failure takes away."""
+    """One row of the table: what was compared, how far apart it was, what a failure takes away; why it could not be
+    compared, if it could not.
+    """
 
     name: str
     gives: str
     error: float
     limit: float
+    reason: str = ""
 
     @property
     def passed(self) -> bool:
@@ -98,7 +101,7 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
-        Check("the blocks' derivatives give the model's", "derivatives", missed(anatomy), CLOSE[found.plain.dtype]),
+        _derivatives_check(anatomy, CLOSE[found.plain.dtype]),
     ]
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
@@ -127,6 +130,11 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     if anatomy.head is not None:
         checks.append(Check("the head gives the logits", "head", apart(anatomy.head(finished), found.plain), limit))
     return tuple(checks)
+
+
+def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:
+    found = missed(anatomy)
+    return Check("the blocks' derivatives give the model's", "derivatives", found.error, limit, found.reason)
 
 
 def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
@@ -186,8 +194,8 @@ def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
 
 
 def _sentence(anatomy: Anatomy, check: Check, advice: str) -> str:
+    why = check.reason or f"error {check.error:.2g}, allowed {check.limit:.2g}"
     return (
         f"{type(anatomy.model).__name__} (family {anatomy.family!r}, transformers {transformers.__version__}) failed"
-        f" the check '{check.name}' (error {check.error:.2g}, allowed {check.limit:.2g}), so nothing was measured;"
-        f" {advice}."
+        f" the check '{check.name}' ({why}), so nothing was measured; {advice}."
     )

@@ -62,7 +62,7 @@ def measure(
     >>> dict(ds.mixing.sizes)
     {'analysis': 5, 'layer': 6, 'target': 1}
     """
-    wanted, options = chosen(measures, loaded(model).gives, model.anatomy.family)
+    wanted, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
     kept = layers_of(layers, model.anatomy.layers)
     _check_attending(kept, wanted.values(), model.anatomy)
     given = sentence(text)
