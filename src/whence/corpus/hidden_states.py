@@ -127,7 +127,8 @@ class _Writer:
     def cut_off(self, work: Resumable) -> None:
         """What an interruption left behind the last part."""
         for name, end in self._ends(work.totals["sentences"], work.totals["tokens"]).items():
-            os.truncate(self.store.path(name), end)
+            with open(self.store.path(name), "ab") as file:
+                file.truncate(end)
 
     @contextmanager
     def _opened(self, starts: dict[str, int]) -> Iterator[dict[str, BinaryIO]]:
