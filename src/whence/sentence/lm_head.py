@@ -65,7 +65,7 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
     if "head" not in model.gives:
         return xarray.Dataset()
     encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
-    places = [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+    places = [encoded.last] if model.anatomy.causal else _masks(model, encoded)
     if not places:
         return xarray.Dataset()
     stages = stages_of(model.anatomy)
@@ -82,7 +82,7 @@ def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | No
     count = len(encoded.tokens)
     if asked is None:
         _check_mask(model, encoded)
-        return [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+        return [encoded.last] if model.anatomy.causal else _masks(model, encoded)
     wanted = numbers("position", asked)
     wrong = [place for place in wanted if not -count <= place < count]
     if wrong or not wanted:
@@ -115,13 +115,6 @@ def _check_mask(model: Model, encoded: Encoded) -> None:
             f"The text has no mask; put {MASK} in the place of the word to be predicted, or name a position"
             " (--position, in Python: position=)."
         )
-
-
-def _last(encoded: Encoded) -> int:
-    """The last token that stands for text: some tokenizers put an end token behind it."""
-    return max(
-        (place for place, special in enumerate(encoded.special) if not special), default=len(encoded.special) - 1
-    )
 
 
 def _masks(model: Model, encoded: Encoded) -> list[int]:
