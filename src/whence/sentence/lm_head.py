@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 import xarray
 from jaxtyping import Float
 from torch import Tensor
@@ -17,6 +16,7 @@ from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at,
 from whence.models.encode import Encoded, encode, pieces
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
+from whence.models.precision import reported
 from whence.text.sentence import MASK, sentence
 
 # the axes before the stages; each is there only when several were asked for
@@ -185,5 +185,5 @@ def _axis(name: str) -> tuple[str]:
 
 def _numpy(values: Tensor) -> np.ndarray:
     if values.is_floating_point():
-        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        values = values.to(reported(values.dtype))
     return values.cpu().numpy()
