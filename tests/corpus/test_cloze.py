@@ -131,6 +131,11 @@ def test_an_empty_corpus(builtin):
         cloze(builtin, [])
 
 
+def test_parts_of_no_sentence_are_refused(builtin):
+    with pytest.raises(BadInput, match="The part_size is a whole number of at least 1, and 0 was given"):
+        cloze(builtin, corpus(), part_size=0)
+
+
 def test_too_long(builtin):
     found = cloze(builtin, corpus([("word " * 600 + "[MASK].", "end"), CLOZES[0]]))
     assert found.outcome.values.tolist() == [asking.TOO_LONG, asking.SCORED]

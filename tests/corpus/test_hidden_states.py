@@ -15,6 +15,7 @@ import whence
 from tests.families import build
 from whence.corpus import hidden_states as module
 from whence.corpus.hidden_states import default_folder, states_of
+from whence.corpus.store import CannotWrite
 from whence.errors import BadInput, Unsupported
 from whence.models.capture import trace
 from whence.models.encode import encode
@@ -230,12 +231,12 @@ def test_only_a_damaged_part_is_made_again(llama, tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_one_sentence_and_the_work_resumes(llama, tmp_path, monkeypatch):
-    def full(descriptor):
+    def full(self, encoded):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "fsync", full)
-        with pytest.raises(BadInput, match=r"cannot be written \(No space left on device\).*start the same run again"):
+        patch.setattr(module._Writer, "_states", full)
+        with pytest.raises(CannotWrite, match=r"cannot be written \(No space left .*start the same run again"):
             states_of(llama, TEXTS, cache=tmp_path)
     assert len(states_of(llama, TEXTS, cache=tmp_path).lengths) == len(TEXTS)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from whence._arguments import whole
 from whence.corpus.manifest import manifest, shape
 from whence.corpus.parts import cut
 from whence.corpus.resume import Progress, resumed
@@ -34,6 +35,7 @@ def answers(
     progress: Progress | None,
 ) -> pa.Table:
     """compute(sentences) of every part, joined; with `out`, parts that the folder has are read from it."""
+    part_size = whole("part_size", part_size, 1)
     given = list(sentences(corpus))
     if not given:
         raise BadInput("The corpus is empty; give at least one sentence with a mask.")

@@ -104,30 +104,32 @@ class _Writer:
     def write(self, part: Part, token: int) -> dict[str, Any]:
         """The record of a part whose first token this is, once its states are on the disk."""
         encoded = [self._encode(each, number) for number, each in enumerate(part.sentences, part.first + 1)]
-        lengths = [len(one.tokens) for one in encoded]
-        starts = self._ends(part.first, token)
+        tokens = sum(len(one.tokens) for one in encoded)
+        starts, ends = self._ends(part.first, token), self._ends(part.first + len(encoded), token + tokens)
+        self._put(encoded, token, starts)
+        stretches = {
+            name: {"first": first, "bytes": ends[name] - first, "sha256": self.store.sha256(name, first, ends[name])}
+            for name, first in starts.items()
+        }
+        about = {"sha256": part.sha256, "sentences": len(encoded), "tokens": tokens}
+        return write_record(self.store, part.number, stretches, about)
+
+    def _put(self, encoded: list[Encoded], token: int, starts: dict[str, int]) -> None:
+        """Sentences are written as they come from the model, each to its place."""
+        first = np.cumsum([token, *(len(one.tokens) for one in encoded)])
         with self._opened(starts) as files:
             for name, values in _of_tokens(encoded).items():
                 files[name].write(values.tobytes())
-            first = np.cumsum([token, *lengths])
             for place, layers in self._states(encoded):
                 for layer, rows in enumerate(layers):
-                    file = files[layer_name(layer)]
-                    file.seek(4 * self.model.anatomy.width * int(first[place]))
-                    file.write(rows.tobytes())
-        ends = self._ends(part.first + len(encoded), token + sum(lengths))
-        stretches = {name: (first, ends[name] - first) for name, first in starts.items()}
-        checksums = {
-            name: {"first": first, "bytes": count, "sha256": self.store.sha256(name, first, count)}
-            for name, (first, count) in stretches.items()
-        }
-        about = {"sha256": part.sha256, "sentences": len(encoded), "tokens": sum(lengths)}
-        return write_record(self.store, part.number, checksums, about)
+                    files[layer_name(layer)].seek(4 * self.model.anatomy.width * int(first[place]))
+                    files[layer_name(layer)].write(rows.tobytes())
 
     def cut_off(self, work: Resumable) -> None:
         """What an interruption left behind the last part."""
         for name, end in self._ends(work.totals["sentences"], work.totals["tokens"]).items():
-            os.truncate(self.store.path(name), end)
+            with open(self.store.path(name), "ab") as file:
+                file.truncate(end)
 
     @contextmanager
     def _opened(self, starts: dict[str, int]) -> Iterator[dict[str, BinaryIO]]:

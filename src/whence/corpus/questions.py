@@ -1,7 +1,6 @@
 """A masked sentence as a question to a model: its tokens, the place that is asked about, the token that is right."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from string import punctuation
 from typing import Any
@@ -55,7 +54,7 @@ def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     except BadInput:
         return None, TOO_LONG
     ids = tuple(encoded.batch.ids[0].tolist())
-    position = _last(encoded.special) if causal else ids.index(model.tokenizer.mask_token_id)
+    position = encoded.last if causal else ids.index(model.tokenizer.mask_token_id)
     answer, outcome = _answer(model, sentence, first, ids, position)
     segments = None if encoded.batch.segments is None else tuple(encoded.batch.segments[0].tolist())
     found = Question(ids, segments, tuple(encoded.special), position, answer)
@@ -80,11 +79,6 @@ def _gaps(model: Model, sentence: Sentence) -> list[_Gap]:
         for found in written.finditer(text)
         if text[: found.start()].strip() or not model.anatomy.causal
     ]
-
-
-def _last(special: Sequence[bool]) -> int:
-    """The last token that stands for text."""
-    return max((place for place, flag in enumerate(special) if not flag), default=len(special) - 1)
 
 
 def _answer(model: Model, sentence: Sentence, gap: _Gap, ids: tuple[int, ...], position: int) -> tuple[int | None, str]:

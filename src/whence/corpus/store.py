@@ -78,14 +78,13 @@ class Store:
         with self.filesystem.open_input_stream(self.path(name)) as file:
             return file.read()
 
-    def sha256(self, name: str, first: int, count: int) -> str:
-        """Of so many of the file's bytes, which need not fit into memory."""
+    def sha256(self, name: str, first: int, end: int) -> str:
+        """Of the file's bytes from `first` to `end`, which need not fit into memory."""
         found = hashlib.sha256()
         with self.filesystem.open_input_file(self.path(name)) as file:
             file.seek(first)
-            while count > 0 and (data := file.read(min(CHUNK, count))):
+            while data := file.read(min(CHUNK, end - file.tell())):
                 found.update(data)
-                count -= len(data)
         return found.hexdigest()
 
     def size(self, name: str) -> int | None:
@@ -199,10 +198,11 @@ def damaged(store: Store, files: Mapping[str, Mapping[str, Any]], verify: bool =
     """Those of the files that are gone or do not have the bytes they were written with, or not as many."""
 
     def is_sound(name: str) -> bool:
-        size, first, count = store.size(name), files[name].get("first"), files[name]["bytes"]
-        if size is None or (size != count if first is None else size < first + count):
+        size, first = store.size(name), files[name].get("first", 0)
+        end = first + files[name]["bytes"]
+        if size is None or size < end or (size > end and "first" not in files[name]):
             return False
-        return not verify or store.sha256(name, first or 0, count) == files[name]["sha256"]
+        return not verify or store.sha256(name, first, end) == files[name]["sha256"]
 
     with ThreadPoolExecutor(READERS) as readers:
         return [name for name, sound in zip(files, readers.map(is_sound, files), strict=True) if not sound]

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 import xarray
 from jaxtyping import Float
 from torch import Tensor
@@ -17,6 +16,7 @@ from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at,
 from whence.models.encode import Encoded, encode, pieces
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
+from whence.models.precision import reported
 from whence.text.sentence import MASK, sentence
 
 # the axes before the stages
@@ -72,7 +72,7 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
     if "head" not in model.gives:
         return xarray.Dataset()
     encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
-    places = [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+    places = [encoded.last] if model.anatomy.causal else _masks(model, encoded)
     if not places:
         return xarray.Dataset()
     stages = stages_of(model.anatomy)
@@ -89,7 +89,7 @@ def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | No
     count = len(encoded.tokens)
     if asked is None:
         _check_mask(model, encoded)
-        return [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+        return [encoded.last] if model.anatomy.causal else _masks(model, encoded)
     wanted = numbers("position", asked)
     wrong = [place for place in wanted if not -count <= place < count]
     if wrong or not wanted:
@@ -122,13 +122,6 @@ def _check_mask(model: Model, encoded: Encoded) -> None:
             f"The text has no mask; put {MASK} in the place of the word to be predicted, or name a position"
             " (--position, in Python: position=)."
         )
-
-
-def _last(encoded: Encoded) -> int:
-    """The last token that stands for text: some tokenizers put an end token behind it."""
-    return max(
-        (place for place, special in enumerate(encoded.special) if not special), default=len(encoded.special) - 1
-    )
 
 
 def _masks(model: Model, encoded: Encoded) -> list[int]:
@@ -203,5 +196,5 @@ def _axis(name: str) -> tuple[str]:
 
 def _numpy(values: Tensor) -> np.ndarray:
     if values.is_floating_point():
-        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        values = values.to(reported(values.dtype))
     return values.cpu().numpy()
