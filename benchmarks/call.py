@@ -36,14 +36,19 @@ class Layer:
     """What one layer's numbers are made of, as far as transformers gives it: one sequence, no batch."""
 
     attention: Tensor  # h t s
-    values: Tensor  # h s d
-    projection: Tensor  # h d m
     input: Tensor  # t m
     module: Any
 
+    @property
+    def values(self) -> Tensor:
+        """h s d: once more from the hidden states."""
+        heads = len(self.attention)
+        return self.module.attention.self.value(self.input).unflatten(-1, (heads, -1)).transpose(0, 1)
+
     def vectors(self) -> Tensor:
         """t s m: the vector that every source gives every target, in one product."""
-        given = torch.einsum("h s d, h d m -> h s m", self.values, self.projection)
+        projection = self.module.attention.output.dense.weight.T.unflatten(0, (len(self.attention), -1))
+        given = torch.einsum("h s d, h d m -> h s m", self.values, projection)
         return torch.einsum("h t s, h s m -> t s m", self.attention, given)
 
     def joined(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,13 +123,10 @@ def written(
 
 
 def layers(eager: BertModel, tokenizer: Any, given: str) -> Iterator[Layer]:
-    """One pass; the values once more from the hidden states."""
+    """One pass that gives attentions and hidden states."""
     output = eager(**tokenizer(given, return_tensors="pt"), output_attentions=True, output_hidden_states=True)
-    heads = eager.config.num_attention_heads
     for module, states, weights in zip(eager.encoder.layer, output.hidden_states, output.attentions, strict=False):
-        values = module.attention.self.value(states[0]).unflatten(-1, (heads, -1)).transpose(0, 1)
-        projection = module.attention.output.dense.weight.T.unflatten(0, (heads, -1))
-        yield Layer(weights[0], values, projection, states[0], module)
+        yield Layer(weights[0], states[0], module)
 
 
 def attention(layer: Layer) -> Found:

@@ -1,6 +1,7 @@
 """The Dataset: axes, labels, provenance, and what is refused."""
 
 import copy
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import xarray
 
 import whence
 from tests.families import build
+from tests.tiny import model as tiny
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import Measure, Variable, axes, measures, variables
 from whence.measures.table import MEASURES
@@ -23,6 +25,11 @@ TEXT = "Paris is the capital of [MASK]."
 @pytest.fixture(scope="module")
 def dataset(builtin):
     return whence.measure(builtin, TEXT, ["attention"])
+
+
+@pytest.fixture(scope="module")
+def tiny_model():
+    return tiny()
 
 
 def test_axes_and_labels(dataset):
@@ -103,6 +110,26 @@ def test_chosen_layers(builtin, dataset):
     xarray.testing.assert_equal(some.attention, dataset.attention.sel(layer=[2, 5]))
     one = whence.measure(builtin, TEXT, "attention", layers=5)
     xarray.testing.assert_equal(one.attention, dataset.attention.sel(layer=[5]))
+
+
+@pytest.mark.parametrize("name", ["norms", "effective", "alti", "rollout", "block"])
+def test_chosen_layers_of_other_measures(tiny_model, name):
+    """The pass ends past the attention of the last of them, which changes nothing that is measured."""
+    text = "ada bo cy dee ada ."
+    whole, some = whence.measure(tiny_model, text, name), whence.measure(tiny_model, text, name, layers=[1])
+    for variable in whole.data_vars:
+        xarray.testing.assert_equal(some[variable], whole[variable].sel(layer=[1]))
+
+
+def test_a_call_pays_once_for_what_does_not_change(tiny_model, monkeypatch):
+    """Of a model that is known: no file of a package is read, and the modules are walked to check and to borrow it."""
+    whence.measure(tiny_model, "ada bo .", "norms")
+    walked, read, modules = [], [], torch.nn.Module.modules
+    monkeypatch.setattr(torch.nn.Module, "modules", lambda self: walked.append(self) or modules(self))
+    monkeypatch.setattr(importlib.metadata, "distribution", read.append)
+    whence.measure(tiny_model, "ada bo .", "norms")
+    assert walked.count(tiny_model.model) <= 2
+    assert not read
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def read_norm(module: nn.Module | None, offset: float, ones: Callable[[], Float[
         )
     weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
     return Norm(
-        weight=ones() if weight is None else weight.detach() + offset,
+        weight=ones() if weight is None else weight.detach() + offset if offset else weight.detach(),
         bias=None if bias is None else bias.detach(),
         centred=_is_centred(type(module).__name__),
         eps=_epsilon(module),

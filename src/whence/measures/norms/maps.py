@@ -51,10 +51,13 @@ def maps_and_mixing(
     """The named maps and, if analyses are given, "mixing"; what they share is computed once."""
     mask, names = mask.to(block.input.device), tuple(names)
     ground = _ground(single(block), frozenset(names), frozenset(analyses))
-    found = {name: _without(MAPS[name](ground), mask[:, :, None] & mask[:, None, :]) for name in names}
+    found = {name: MAPS[name](ground) for name in names}
+    padding = None if bool(mask.all()) else ~mask
+    if padding is not None:
+        found = {name: values.masked_fill(padding[:, :, None] | padding[:, None], 0) for name, values in found.items()}
     if analyses:
         ratios = torch.stack([_ratio(name, ground) for name in analyses], dim=1)
-        found["mixing"] = _without(ratios, mask[:, None])
+        found["mixing"] = ratios if padding is None else ratios.masked_fill(padding[:, None], 0)
     return found
 
 
@@ -98,10 +101,6 @@ def _shares(block: Block, given: Float[Tensor, "b t m"]) -> dict[str, Shares]:
     joined = both.norm(dim=-1).unbind()
     past = joined if after is None else after.linear(both).norm(dim=-1).unbind()
     return {"attn_n": (given.norm(dim=-1), others.norm(dim=-1)), "attnres_n": joined, "attnresln_n": past}
-
-
-def _without(values: Tensor, real: Bool[Tensor, "b #t s"]) -> Tensor:
-    return values if bool(real.all()) else values.masked_fill(~real, 0)
 
 
 def _ratio(analysis: str, ground: _Ground) -> Float[Tensor, "b t"]:
