@@ -1,31 +1,37 @@
+// @ts-check
 // The frame every panel shares: a title that says the finding, what was measured, choices, pictures, ways out.
 
 import { h, once } from "./dom.js";
 import { buttons } from "./leave.js";
 
+/**
+ * @typedef {import("./leave.js").Table} Table
+ * @typedef {{ pictures(): SVGElement[], table(): Table, also: { name: string, table(): Table } | null,
+ *   palette: import("./scale.js").Palette, name: string, title: string, subtitle: string }} Held  what can leave;
+ *   `also` is a second table, for what is drawn beside the first
+ * @typedef {{ held: Held, say(title: string, subtitle: string, also?: Held["also"]): void, choices: HTMLElement,
+ *   body: HTMLElement, leave: HTMLElement }} Figure
+ */
+
+/** @returns {Figure} */
 export function figure(container, { name }) {
   return once(container, () => {
+    /** @type {Held} */
     const held = {
-      pictures: () => [],
-      table: () => ({ header: [], rows: [] }),
+      pictures: null,
+      table: null,
       also: null,
-      palette: {},
+      palette: null,
+      name: `whence-${name}`,
       title: "",
       subtitle: "",
     };
     const heading = h("h2", {}),
-      below = h("p", { class: "subtitle" });
-    const choices = h("div", { class: "choices" }),
-      body = h("div", { class: "pictures" });
-    const out = buttons({
-      pictures: () => held.pictures(),
-      table: () => held.table(),
-      also: () => held.also,
-      words: () => ({ name: `whence-${name}`, title: held.title, subtitle: held.subtitle }),
-      palette: () => held.palette,
-    });
+      below = h("p", { class: "subtitle" }),
+      choices = h("div", { class: "choices" }),
+      body = h("div", { class: "pictures" }),
+      out = buttons(held);
     container.append(heading, below, choices, body, out.row, out.shown);
-    // `also`: a second table, { name, table }, for what is drawn beside the first
     const say = (title, subtitle, also = null) => {
       Object.assign(held, { title, subtitle, also });
       heading.textContent = title;

@@ -1,4 +1,36 @@
+// @ts-check
 // What is selected, kept in the address after # so that a link brings it back.
+
+/**
+ * @typedef {import("./data.js").Data} Data
+ * @typedef {object} State  the selection, the same for every view
+ * @property {Data} data
+ * @property {any} live  what a live page can be asked for, or null
+ * @property {string} shade  light or dark, as drawn
+ * @property {number} layer  a place among the layers
+ * @property {number} token
+ * @property {number} source
+ * @property {number | "mean"} head
+ * @property {string} view
+ * @property {string} show
+ * @property {string} map
+ * @property {string} maps
+ * @property {string} minus
+ * @property {string} tiles
+ * @property {string} flow
+ * @property {string} links
+ * @property {any} least  a share, or "" for the automatic one
+ * @property {string} field
+ * @property {string} against
+ * @property {string} theme
+ * @property {string} [other]
+ * @property {string} [edited]
+ * @property {string} [asked]
+ * @property {(changes: Record<string, any>) => void} set
+ * @property {() => string} address
+ * @property {(data: Data) => void} follow
+ * @property {() => void} save
+ */
 
 const READ = {
   view: String,
@@ -23,12 +55,19 @@ const WRITE = { layer: (value, data) => data.layers[value] };
 export const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
 const PLACES = ["layer", "token", "source", "head"]; // mean nothing in another sentence
 
-// The same selection for every view; `change` is called after each `set`. Inside another page, `alone`, the address is not ours.
+/**
+ * `change` is called after each `set`. Inside another page, `alone`, the address is not ours.
+ * @param {Data} data
+ * @param {(state: State) => void} change
+ * @returns {State}
+ */
 export function create(data, change, alone = false) {
+  /** @type {any} */
   const state = { data, live: null };
-  let asked = 0,
-    followed = ""; // the address as it was last read or written here
-  const elsewhere = () => !alone && location.hash !== followed; // somebody went to another address, and the event is yet to come
+  /** @type {any} */
+  let asked = 0;
+  let followed = ""; // the address as it was last read or written here
+  const elsewhere = () => !alone && location.hash !== followed; // the event of somebody's going there is yet to come
   const before = () => state.live?.before() ?? false; // the pictures are still of the sentence before the address's
   const save = () => {
     asked = 0;
@@ -119,7 +158,11 @@ function read(data, hash) {
   return "token" in found ? { source: found.token, ...found } : found;
 }
 
-// The key that is chosen if it is there, the first there is otherwise.
+/**
+ * The key that is chosen if it is there, the first there is otherwise.
+ * @param {string} key
+ * @param {string[][]} options
+ */
 export function chosen(key, options) {
   return options.some(([name]) => name === key) ? key : options[0]?.[0];
 }
