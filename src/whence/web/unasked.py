@@ -11,7 +11,7 @@ from typing import Any
 class Unasked:
     """One row of the plan; measures of one stage are asked for together, the first stage first."""
 
-    stage: int
+    stage: int | None = None
     most: int | None = None
     "tokens up to which it is measured unasked"
     offer: str = ""
@@ -43,5 +43,4 @@ PLAN: dict[str, Unasked] = {
 
 def planned(name: str) -> dict[str, Any]:
     """The row of a measure for the page; one without a stage waits to be asked for."""
-    row = asdict(PLAN.get(name, Unasked(-1)))
-    return row | {"stage": PLAN[name].stage if name in PLAN else None}
+    return asdict(PLAN.get(name, Unasked()))
