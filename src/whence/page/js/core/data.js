@@ -23,6 +23,7 @@ import { number, percent } from "./scale.js";
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
  *   cache: Map<string, any> }} Data
+ * @typedef {(data: Data, name: string, layer: number, head?: number | "mean") => Float32Array} OneMap
  */
 
 const MISSING = -32768; // NaN among int16 steps
@@ -42,14 +43,7 @@ export async function open(payload, { bytes = null, before = null } = {}) {
   return { ...payload, variables: { ...before?.variables, ...variables }, beside, cache: before?.cache ?? new Map() };
 }
 
-/**
- * The map of one layer, target by source. What a causal model cannot see is NaN.
- * @param {Data} data
- * @param {string} name
- * @param {number} layer
- * @param {number | "mean"} head
- * @returns {Float32Array}
- */
+/** The map of one layer, target by source. What a causal model cannot see is NaN. @type {OneMap} */
 export function map(data, name, layer, head = "mean") {
   const key = `${name} ${layer} ${head}`;
   if (!data.cache.has(key)) {
@@ -59,13 +53,7 @@ export function map(data, name, layer, head = "mean") {
   return data.cache.get(key);
 }
 
-/**
- * The same, not kept: for pictures that pass over every head once.
- * @param {Data} data
- * @param {string} name
- * @param {number} layer
- * @param {number | "mean"} head
- */
+/** The same, not kept: for pictures that pass over every head once. @type {OneMap} */
 export function fresh(data, name, layer, head) {
   const variable = data.variables[name];
   if (!variable.dims.includes("head")) return blank(data, plane(variable, layer));
@@ -149,14 +137,7 @@ export function shares(data, name, layer, token, head = "mean") {
   return sharing(data, name, layer, head).slice(token * width, (token + 1) * width);
 }
 
-/**
- * A whole map with every row as shares of its sum, unless it has negative parts.
- * @param {Data} data
- * @param {string} name
- * @param {number} layer
- * @param {number | "mean"} head
- * @returns {Float32Array}
- */
+/** A whole map with every row as shares of its sum, unless it has negative parts. @type {OneMap} */
 export function sharing(data, name, layer, head = "mean") {
   if (data.variables[name].signed) return map(data, name, layer, head);
   const key = `shares ${name} ${layer} ${head}`;

@@ -6,25 +6,31 @@ import { buttons } from "./leave.js";
 
 /**
  * @typedef {import("./leave.js").Table} Table
- * @typedef {{ pictures(): SVGElement[], table(): Table, also: { name: string, table(): Table } | null,
- *   palette: import("./scale.js").Palette, name: string, title: string, subtitle: string }} Held  what can leave;
- *   `also` is a second table, for what is drawn beside the first
+ * @typedef {import("./scale.js").Palette} Palette
+ * @typedef {{ pictures(palette: Palette): SVGElement[], table(): Table, also: { name: string, table(): Table } | null,
+ *   palette: Palette, name: string, title: string, subtitle: string }} Held  what can leave, on
+ *   white whatever the theme; `also` is a second table, for what is drawn beside the first
  * @typedef {{ held: Held, say(title: string, subtitle: string, also?: Held["also"]): void, choices: HTMLElement,
  *   body: HTMLElement, leave: HTMLElement }} Figure
  */
 
-/** @returns {Figure} */
-export function figure(container, { name }) {
+/**
+ * @param {HTMLElement} container
+ * @param {import("./data.js").Data} data
+ * @param {string} name
+ * @returns {Figure}
+ */
+export function figure(container, data, name) {
   return once(container, () => {
     /** @type {Held} */
     const held = {
       pictures: null,
       table: null,
       also: null,
-      palette: null,
-      name: `whence-${name}`,
+      palette: data.palette.light,
       title: "",
       subtitle: "",
+      name,
     };
     const heading = h("h2", {}),
       below = h("p", { class: "subtitle" }),

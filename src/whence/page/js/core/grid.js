@@ -79,15 +79,27 @@ export function drawing(container, spec, palette) {
   return picture;
 }
 
+/** Several grids with their headings, three at most. @param {HTMLElement} body @param {Spec[]} specs */
+export function grids(body, specs, palette) {
+  const panes = once(body, () =>
+    [0, 1, 2].map(() => {
+      const [heading, main] = [h("h3", {}), h("div", { class: "main" })];
+      return { whole: body.appendChild(h("div", { class: "one" }, heading, main)), heading, main };
+    }),
+  );
+  for (const [place, { whole }] of panes.entries()) whole.hidden = place >= specs.length;
+  for (const [place, spec] of specs.entries()) {
+    panes[place].heading.textContent = spec.heading;
+    grid(panes[place].main, spec, palette);
+  }
+  return panes.map(({ main }) => main);
+}
+
 export function roomIn(container, least = 240) {
   return Math.max(container.clientWidth, least);
 }
 
-/**
- * What the layout has to know.
- * @param {Spec} spec
- * @returns {import("./layout.js").Sizes}
- */
+/** What the layout has to know. @param {Spec} spec @returns {import("./layout.js").Sizes} */
 export function sized({ rows, columns, corner, square, side, wide, tall, labels }) {
   const widths = (list) => list.map(({ text }) => textWidth(text, LABEL));
   const room = { rows: widths(rows), columns: widths(columns), corner: corner && textWidth(corner, SMALL, SANS) };
@@ -139,7 +151,7 @@ function* cells({ firstRow, firstColumn, down, across }) {
 function rectangles(spec, at) {
   const all = svg("g", { "shape-rendering": "crispEdges" }),
     words = svg("g", { "font-size": SMALL, "text-anchor": "middle" });
-  const roomy = at.wide >= 32 && at.tall >= 17 && spec.numbers !== false;
+  const roomy = at.wide >= 28 && at.tall >= 17 && spec.numbers !== false;
   for (const cell of cells(at)) {
     const value = spec.value(cell.row, cell.column);
     if (!Number.isFinite(value)) continue;

@@ -32,10 +32,7 @@ export function span(count, at, most) {
   return [first, Math.min(first + most, count)];
 }
 
-/**
- * The room that the labels of rows take.
- * @param {Sizes} sizes
- */
+/** The room that the labels of rows take. @param {Sizes} sizes */
 export function gutter(sizes, compact = false) {
   return compact && sizes.square ? 8 : Math.ceil(Math.max(widest(sizes.rows), sizes.corner ?? 0)) + 10;
 }

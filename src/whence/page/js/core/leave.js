@@ -14,7 +14,7 @@ const HEADING = 13;
 export function buttons(held) {
   const shown = h("div", { class: "numbers", hidden: "" });
   const button = (text, onclick, more = {}) => h("button", { type: "button", onclick, ...more }, text);
-  const save = (ending, make) => async () => download(`${held.name}.${ending}`, await make());
+  const save = (ending, make) => async () => download(`whence-${held.name}.${ending}`, await make());
   const drawing = () => new Blob([serialized(compose(held))], { type: "image/svg+xml" });
   const unfold = () => {
     shown.hidden = !shown.hidden;
@@ -22,7 +22,7 @@ export function buttons(held) {
     const also = held.also ? [numbers(held.also.table(), held.also.name)] : [];
     if (!shown.hidden) shown.replaceChildren(numbers(held.table(), held.title), ...also);
   };
-  const second = button("", () => download(`${held.name}-${held.also.name}.csv`, csv(held.also.table())));
+  const second = button("", () => download(`whence-${held.name}-${held.also.name}.csv`, csv(held.also.table())));
   const table = button("Table", unfold, { "aria-expanded": "false" });
   const row = h(
     "div",
@@ -73,7 +73,7 @@ function numbers({ header, rows }, title) {
 /** @param {Held} held */
 function compose({ pictures, title, subtitle, palette }) {
   const gap = 24,
-    all = pictures(),
+    all = pictures(palette),
     named = (one) => one.getAttribute("data-title") ?? "",
     size = (one, name) => Number(one.getAttribute(name));
   const wide = all.map((one) => Math.max(size(one, "width"), textWidth(named(one), HEADING, SANS) * 1.1)); // bold

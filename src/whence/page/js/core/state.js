@@ -3,40 +3,20 @@
 
 /**
  * @typedef {import("./data.js").Data} Data
- * @typedef {object} State  the selection, the same for every view
- * @property {Data} data
- * @property {any} live  what a live page can be asked for, or null
- * @property {string} shade  light or dark, as drawn
- * @property {number} layer  a place among the layers
- * @property {number} token
- * @property {number} source
- * @property {number | "mean"} head
- * @property {string} view
- * @property {string} show
- * @property {string} map
- * @property {string} maps
- * @property {string} minus
- * @property {string} tiles
- * @property {string} flow
- * @property {string} links
- * @property {any} least  a share, or "" for the automatic one
- * @property {string} field
- * @property {string} against
- * @property {string} theme
- * @property {string} [other]
- * @property {string} [edited]
- * @property {string} [asked]
- * @property {(changes: Record<string, any>) => void} set
- * @property {() => string} address
- * @property {(data: Data) => void} follow
- * @property {() => void} save
+ * @typedef {{ data: Data, live: any, shade: string, layer: number, token: number, source: number,
+ *   head: number | "mean", view: string, show: string, map: string, maps: string, minus: string, tiles: string,
+ *   flow: string, links: string, least: any, field: string, against: string, theme: string, other?: string,
+ *   edited?: string, asked?: string, set(changes: Record<string, any>): void, address(): string,
+ *   follow(data: Data): void, save(): void }} State  the selection, the same for every view: `layer` is a place among
+ *   the layers, `shade` the theme as drawn, `live` what a live page can be asked for, `least` a share or ""
  */
 
+const place = (text, data) => (Number(text) in data.tokens ? Number(text) : -1);
 const READ = {
   view: String,
   layer: (text, data) => data.layers.indexOf(Number(text)),
-  token: (text, data) => (Number(text) in data.tokens ? Number(text) : -1),
-  source: (text, data) => (Number(text) in data.tokens ? Number(text) : -1),
+  token: place,
+  source: place,
   head: (text, data) => (text === "mean" ? text : Number(text) < data.heads && /^\d+$/.test(text) ? Number(text) : -1),
   show: String,
   map: String,

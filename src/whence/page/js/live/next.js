@@ -67,11 +67,7 @@ const EVENTS = {
   alarm: (state, { error }) => ({ ...state, alarm: error }),
 };
 
-/**
- * @param {Live} state
- * @param {{ kind: keyof typeof EVENTS } & Record<string, any>} event
- * @returns {Live}
- */
+/** @param {Live} state @param {{ kind: keyof typeof EVENTS } & Record<string, any>} event @returns {Live} */
 export function next(state, event) {
   return EVENTS[event.kind](state, event);
 }

@@ -3,8 +3,7 @@
 
 import { aligned } from "../core/align.js";
 import { called, error, farthest, values } from "../core/data.js";
-import { h, once } from "../core/dom.js";
-import { drawing, grid } from "../core/grid.js";
+import { drawing, grids } from "../core/grid.js";
 import { layersByTokens } from "./layers.js";
 import { limit, number, percent } from "../core/scale.js";
 
@@ -66,29 +65,19 @@ export function contrast(body, [one, other], state, palette) {
     state.set({ layer: level(layer, depths[1], depths[0]), ...moved });
   };
   const there = { layer: level(state.layer, ...depths), token };
-  const specs = [
-    spec(one, palette, { numbers: first, end, signed, at: state, pick: mine }),
-    spec(other, palette, { numbers: second, end, signed, at: there, pick: theirs }),
+  const specs = (colors) => [
+    spec(one, colors, { numbers: first, end, signed, at: state, pick: mine }),
+    spec(other, colors, { numbers: second, end, signed, at: there, pick: theirs }),
     {
-      ...spec({ ...one, heading: "difference, second minus first" }, palette, {
+      ...spec({ ...one, heading: "difference, second minus first" }, colors, {
         ...{ numbers: difference, signed: true, at: state, pick: mine },
       }),
       columns: replaced(one.data, other.data, partner),
     },
   ];
-  const parts = once(body, () =>
-    specs.map(() => {
-      const heading = h("h3", {}),
-        main = h("div", { class: "main" });
-      body.append(h("div", { class: "one" }, heading, main));
-      return { heading, main };
-    }),
-  );
-  for (const [place, { heading, main }] of parts.entries()) {
-    heading.textContent = specs[place].heading;
-    grid(main, specs[place], palette);
-  }
-  return { ...found, pictures: () => specs.map((drawn, place) => drawing(parts[place].main, drawn, palette)) };
+  const panes = grids(body, specs(palette), palette);
+  const pictures = (colors) => specs(colors).map((drawn, place) => drawing(panes[place], drawn, colors));
+  return { ...found, pictures };
 }
 
 /** @param {Side} side */
@@ -128,11 +117,7 @@ export function most({ data, field }, { first, difference }, state) {
   };
 }
 
-/**
- * One row per layer and token of the first side.
- * @param {[Side, Side]} sides
- * @param {Contrast} found
- */
+/** One row per layer and token of the first side. @param {[Side, Side]} sides @param {Contrast} found */
 export function table([one, other], { partner, first, difference }) {
   const width = one.data.tokens.length,
     same = one.field.key === other.field.key,

@@ -10,7 +10,7 @@ import { chosen } from "../core/state.js";
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "compare" });
+  const { held, say, choices, body } = figure(container, data, "compare");
   const other = data.beside?.other ?? null,
     theirs = other ?? data,
     { live } = state;
@@ -38,7 +38,6 @@ export function render(container, data, state, palette) {
   );
   kept(choices, "note", () => h("p", { class: "closer" })).textContent =
     live && state.other && !other ? "The other model is being measured …" : "";
-  held.palette = palette;
   held.pictures = found.pictures;
   held.table = () => table(sides, found);
 }

@@ -26,7 +26,7 @@ export function perHead(data, state) {
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "flow" });
+  const { held, say, choices, body } = figure(container, data, "flow");
   const name = chosen(state.flow, options(data)),
     mode = chosen(state.links, MODES),
     count = data.tokens.length;
@@ -55,8 +55,7 @@ export function render(container, data, state, palette) {
     parts.caption.textContent = `A closer look at tokens ${around[0]} to ${around[1] - 1} of ${count}`;
     show(parts.close, { ...picture, compact: false, around: null }, place(around, false), name);
   }
-  held.palette = palette;
-  held.pictures = () => [vector({ ...picture, around: null }, place([0, count], compact))];
+  held.pictures = (colors) => [vector({ ...picture, palette: colors, around: null }, place([0, count], compact))];
   held.table = () => table(data, net, name, kept);
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 // The top of the page: what was found, on which model, and the sentence, shaded by where the selected token came from.
 
-import { called, cut, part, said, shares, title, wording } from "../core/data.js";
+import { called, cut, part, said, title, values, wording } from "../core/data.js";
 import { h, hush, once, tell } from "../core/dom.js";
 import { inkOn, limit, scale } from "../core/scale.js";
 import { roving } from "../core/walk.js";
@@ -15,13 +15,14 @@ export function render(container, data, state, palette) {
   parts.finding.textContent = data.finding;
   parts.about.textContent = about(data);
   const { token, layer } = state,
-    name = sources(data, state)?.variable,
-    values = name ? shares(data, name, layer, token) : new Float32Array(),
-    shade = scale(palette, limit(values), name ? data.variables[name].signed : false);
+    field = sources(data, state),
+    name = field?.variable,
+    all = field ? values(data, field, token) : new Float32Array(), // one scale with the picture of all layers
+    shade = scale(palette, limit(all), name ? data.variables[name].signed : false);
   const choose = (place) => state.set({ token: place, source: place });
   roving(parts.row, parts.chips, token, choose);
   for (const [place, chip] of parts.chips.entries()) {
-    const value = values[place],
+    const value = all[layer * data.tokens.length + place],
       there = Number.isFinite(value);
     chip.style.background = there ? shade.color(value) : "";
     chip.style.color = there ? inkOn(shade.rgb(value)) : "";
@@ -31,12 +32,13 @@ export function render(container, data, state, palette) {
       tell(event, `${called(data, place)} (${place})${there ? `: ${part(data, name)(value)}` : ""}`);
   }
   parts.key.textContent = name ? key(data, name, state) : "";
+  parts.hint.hidden = !name;
 }
 
 function key(data, name, { token, layer }) {
   const shading = said(wording(data, name).shade, { token: `“${called(data, token)}”` }),
     where = `layer ${data.layers[layer]} (${title(data, name)})`;
-  return `Shade: ${shading} ${where}. Choose another token by clicking or with the arrow keys.`;
+  return `Shade: ${shading} ${where}.`;
 }
 
 /** @param {HTMLElement} container @param {Data} data */
@@ -47,9 +49,10 @@ function build(container, data) {
   });
   const name = { role: "toolbar", "aria-label": "The sentence, token by token" },
     row = h("div", { class: "sentence", ...name }, ...chips);
-  const [finding, told, below] = [h("h1", {}), h("p", { class: "subtitle" }), h("p", { class: "subtitle" })];
-  container.append(finding, told, row, below);
-  return { chips, row, key: below, finding, about: told };
+  const [finding, told, below] = [h("h1", {}), h("p", { class: "subtitle" }), h("span", {})],
+    hint = h("span", { class: "hint" }, " Choose another token by clicking or with the arrow keys.");
+  container.append(finding, told, row, h("p", { class: "subtitle" }, below, hint));
+  return { chips, row, key: below, hint, finding, about: told };
 }
 
 /** @param {Data} data */

@@ -23,7 +23,7 @@ export const perHead = () => true;
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "heads" });
+  const { held, say, choices, body } = figure(container, data, "heads");
   const options = data.head_maps.map((one) => [one, title(data, one)]),
     name = chosen(state.tiles, options);
   select(choices, "tiles", "Map", options, name, (value) => state.set({ tiles: value }));
@@ -42,8 +42,7 @@ export function render(container, data, state, palette) {
   const { meaning } = data.styles[name];
   say(parts.summary.finding, `${meaning} ${scaled}. Rows of a tile ${wording(data, name).rows} its columns.`);
   interact(parts, data, state, name, at);
-  held.palette = palette;
-  held.pictures = () => [vector(data, name, at, palette)];
+  held.pictures = (colors) => [vector(data, name, at, colors)];
   held.table = () => table(data, name);
 }
 

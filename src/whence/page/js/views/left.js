@@ -14,14 +14,14 @@ import { chosen } from "../core/state.js";
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "what-is-left" });
+  const { held, say, choices, body } = figure(container, data, "what-is-left");
   const all = data.fields.filter(({ kind }) => kind !== "sources"),
     options = all.map(({ key, label }) => [key, label]),
     field = all.find(({ key }) => key === chosen(state.show, options));
   select(choices, "show", "Show", options, field.key, (value) => state.set({ show: value }));
   const numbers = values(data, field, state.token),
     means = byLayer(data, numbers),
-    lines = profiles(data, all, palette),
+    lines = profiles(data, all),
     format = field.percent ? percent : number;
   const also = () => ({
     header: ["show", "layer", "mean"],
@@ -39,14 +39,14 @@ export function render(container, data, state, palette) {
     { name: "means", table: also },
   );
 
-  const spec = {
-    ...layersByTokens(data, palette, {
+  const spec = (colors) => ({
+    ...layersByTokens(data, colors, {
       ...{ numbers, percent: field.percent, name: "Layers by tokens", at: state },
       tell: ({ layer }, value) => `, layer ${data.layers[layer]}\n${value} ${field.unit}`,
       pick: ({ layer, token }) => state.set({ layer, token, source: token }),
     }),
     side: { title: "mean", text: (row) => format(means[data.layers.length - 1 - row]) },
-  };
+  });
   const parts = once(body, () => {
     const main = h("div", { class: "main" }),
       aside = h("div", { class: "aside" });
@@ -54,12 +54,11 @@ export function render(container, data, state, palette) {
     return { main, aside };
   });
   const shares = lines.filter((line) => line.percent),
-    profile = () => (shares.length > 1 ? [draw(data, shares, spec.tall, state.layer, field.key, palette)] : []);
+    profile = (colors) => (shares.length > 1 ? [draw(data, shares, state.layer, field.key, colors)] : []);
   parts.aside.hidden = shares.length < 2;
-  parts.aside.replaceChildren(...profile()); // first: the grid takes the room that is left
-  grid(parts.main, spec, palette);
-  held.palette = palette;
-  held.pictures = () => [drawing(parts.main, spec, palette), ...profile()];
+  parts.aside.replaceChildren(...profile(palette)); // first: the grid takes the room that is left
+  grid(parts.main, spec(palette), palette);
+  held.pictures = (colors) => [drawing(parts.main, spec(colors), colors), ...profile(colors)];
   held.table = () => ({
     header: ["show", "layer", "place", "token", "value"],
     rows: data.layers.flatMap((layer, at) =>
@@ -73,10 +72,9 @@ export function render(container, data, state, palette) {
  * @param {Data} data
  * @param {import("../core/data.js").Field[]} all
  */
-function profiles(data, all, palette) {
+function profiles(data, all) {
   return all.map((field) => ({
     ...{ key: field.key, label: field.title, group: field.group, percent: field.percent, dashed: field.since_input },
-    by: byLayer(data, values(data, field, 0)),
-    color: palette.measures[field.style] ?? palette.muted,
+    ...{ by: byLayer(data, values(data, field, 0)), style: field.style },
   }));
 }

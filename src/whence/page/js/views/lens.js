@@ -23,16 +23,16 @@ export function render(container, data, position, palette, draw) {
   });
   container.hidden = !found;
   if (!found) return { pictures: () => [], rows: [], also: null };
-  const picture = () => draw(found.rows, roomIn(parts.rows, 320), layers);
-  parts.rows.replaceChildren(picture());
-  const spec = () => ({ ...agreeing(found, parts.at, palette), heading: agreement, select: again });
+  const picture = (colors) => draw(found.rows, roomIn(parts.rows, 320), colors, layers);
+  parts.rows.replaceChildren(picture(palette));
+  const spec = (colors) => ({ ...agreeing(found, parts.at, colors), heading: agreement, select: again });
   const again = (cell) => {
     Object.assign(parts.at, cell);
-    grid(parts.agree, spec(), palette);
+    grid(parts.agree, spec(palette), palette);
   };
   again(parts.at);
   return {
-    pictures: () => [picture(), drawing(parts.agree, spec(), palette)],
+    pictures: (colors) => [picture(colors), drawing(parts.agree, spec(colors), colors)],
     rows: found.rows,
     also: { name: "agreement", table: () => table(found) },
   };

@@ -3,9 +3,9 @@
 
 import { called, farthest, lacking, map, notes, perHead as byHead } from "../core/data.js";
 import { sharing, title, wording, written } from "../core/data.js";
-import { h, once, select } from "../core/dom.js";
+import { select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
-import { drawing, grid, sized } from "../core/grid.js";
+import { drawing, grids, sized } from "../core/grid.js";
 import { LONG, NARROW, gutter } from "../core/layout.js";
 import { limit, number, percent, scale } from "../core/scale.js";
 import { chosen } from "../core/state.js";
@@ -24,7 +24,7 @@ export function perHead(data, state) {
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "maps" });
+  const { held, say, choices, body } = figure(container, data, "maps");
   const all = sets(data),
     key = chosen(state.maps, all),
     others = against(data, key),
@@ -35,26 +35,16 @@ export function render(container, data, state, palette) {
   const none = lacking(data, key, state.layer) || lacking(data, minus, state.layer);
   if (none) say(none, `Rows and columns are the tokens; ${title(data, key)} is there where a layer attends.`);
   else if (minus) say(contrastFinding(data, names, values[2], state), contrastSubtitle(data, names, state));
-  else say(finding(data, names[0], values[0], state), subtitle(data, names, values, state));
+  else say(finding(data, names[0], values[0], state), subtitle(data, names, state));
 
-  const specs = names.map((name, place) => spec(data, state, palette, name, values[place], ends[place], minus !== ""));
-  const parts = once(body, () =>
-    [0, 1, 2].map(() => {
-      const heading = h("h3", {}),
-        main = h("div", { class: "main" });
-      return { whole: body.appendChild(h("div", { class: "one" }, heading, main)), heading, main };
-    }),
-  );
-  const least = gutter(sized(specs[0])) + data.tokens.length * (NARROW + 1) + 8;
+  const specs = (colors) =>
+    names.map((name, place) => spec(data, state, colors, name, values[place], ends[place], minus !== ""));
+  const drawn = specs(palette),
+    least = gutter(sized(drawn[0])) + data.tokens.length * (NARROW + 1) + 8;
   body.classList.toggle("several", names.length > 1);
   body.style.setProperty("--least", `${data.tokens.length > LONG ? 320 : Math.max(least, 320)}px`);
-  for (const [place, part] of parts.entries()) part.whole.hidden = place >= names.length;
-  for (const [place, one] of specs.entries()) {
-    parts[place].heading.textContent = one.heading;
-    grid(parts[place].main, one, palette);
-  }
-  held.palette = palette;
-  held.pictures = () => specs.map((one, place) => drawing(parts[place].main, one, palette));
+  const panes = grids(body, drawn, palette);
+  held.pictures = (colors) => specs(colors).map((one, place) => drawing(panes[place], one, colors));
   held.table = () => table(data, state, names, values);
 }
 
@@ -77,10 +67,16 @@ export function together(data, name) {
 
 /** One map, or those that are parts of each other, on one scale. @returns {Maps} */
 function side(data, state, key) {
-  const names = together(data, key)?.names ?? [key],
-    values = names.map((name) => map(data, name, state.layer, state.head)),
+  const all = together(data, key)?.names ?? [key],
+    maps = all.map((name) => map(data, name, state.layer, state.head)),
+    names = all.length > 2 && nothing(maps[2]) ? [key] : all, // a part that is nothing is said, not drawn
+    values = maps.slice(0, names.length),
     end = Math.max(...values.map(limit));
   return { names, values, ends: names.map(() => end) };
+}
+
+function nothing(values) {
+  return values.every((value) => !(Math.abs(value) > 1e-4));
 }
 
 /** Two maps as shares of their rows, and one minus the other. @returns {Maps} */
@@ -166,16 +162,15 @@ function contrastSubtitle(data, [one, other], state) {
   return `Rows are targets, columns sources; every row of both maps as shares of its sum.${which} ${colors}`;
 }
 
-function subtitle(data, names, values, state) {
+function subtitle(data, names, state) {
   const known = byHead(data, names[0]) && state.head !== "mean" ? notes(data, state.layer, state.head).join(", ") : "";
   const sum = together(data, names[0]),
-    empty = names.length > 2 && values[2].every((value) => !(Math.abs(value) > 1e-4)),
-    parts = empty ? sum.nothing : sum?.meaning;
+    parts = names.length > 1 ? sum.meaning : sum?.names.length > 2 ? sum.nothing : data.styles[names[0]].meaning;
   return [
     `Rows ${wording(data, names[0]).rows} columns.`,
     byHead(data, names[0]) ? heads(data, state) : "",
     known && `${known[0].toUpperCase()}${known.slice(1)}.`,
-    names.length > 1 ? parts : data.styles[names[0]].meaning,
+    parts,
   ]
     .filter(Boolean)
     .join(" ");

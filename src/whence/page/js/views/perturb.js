@@ -14,7 +14,7 @@ export function render(container, data, state, palette) {
   const parts = once(container, () => {
     const form = container.appendChild(h("div", {})),
       inner = container.appendChild(h("div", {}));
-    return { form, figure: figure(inner, { name: "perturb" }) };
+    return { form, figure: figure(inner, data, "perturb") };
   });
   if (state.live) editor(parts.form, data, state);
   const { held, say, choices, body, leave } = parts.figure,
@@ -41,7 +41,6 @@ export function render(container, data, state, palette) {
     largest ? `The change moves this most: ${largest.words}` : "Nothing is left to compare",
     `${words(data, edited, found)}. Blue: more after the change; orange: less.${largest?.doubt ?? ""}`,
   );
-  held.palette = palette;
   held.pictures = found.pictures;
   held.table = () => table(sides, found);
 }

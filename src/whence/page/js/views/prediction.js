@@ -22,7 +22,7 @@ const TALL = 28,
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body, leave } = figure(container, { name: "prediction" }),
+  const { held, say, choices, body, leave } = figure(container, data, "prediction"),
     words = data.lm_head;
   const one = data.predictions.find(({ position }) => position === state.token) ?? data.predictions[0];
   if (state.live) offer(choices, data, state);
@@ -36,14 +36,13 @@ export function render(container, data, state, palette) {
     main: body.appendChild(h("div", { class: "one" })),
     below: body.appendChild(h("div", { class: "one" })),
   }));
-  const steps = (rows, room, title = "") =>
-    draw(rows, room, palette, { "data-title": title, "aria-label": `${words.picture}; predicted: ${one.token}` });
-  const picture = () => steps(one.rows, roomIn(main, 320));
-  main.replaceChildren(picture());
+  const steps = (rows, room, colors, title = "") =>
+    draw(rows, room, colors, { "data-title": title, "aria-label": `${words.picture}; predicted: ${one.token}` });
+  const picture = (colors) => steps(one.rows, roomIn(main, 320), colors);
+  main.replaceChildren(picture(palette));
   const more = lens.render(below, data, one.position, palette, steps);
   say(one.finding, words.about, more.also);
-  held.palette = palette;
-  held.pictures = () => [picture(), ...more.pictures()];
+  held.pictures = (colors) => [picture(colors), ...more.pictures(colors)];
   held.table = () => ({
     header: ["position", "token", "stage", "place_of_prediction", "rank", "best", "score"],
     rows: [...one.rows, ...more.rows].flatMap((row) =>

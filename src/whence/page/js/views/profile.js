@@ -2,8 +2,9 @@
 // Means by layer, one line per measure; layers are rows, as in the grid beside it.
 
 import { SANS, fitted, svg } from "../core/dom.js";
+import { height as rowHeight } from "../core/layout.js";
 
-/** @typedef {{ key: string, label: string, group: string, by: number[], color: string, dashed: boolean }} Line */
+/** @typedef {{ key: string, label: string, group: string, by: number[], style: string, dashed: boolean }} Line */
 
 const LEFT = 36,
   WIDE = 220,
@@ -14,13 +15,13 @@ const LEFT = 36,
  * Lines of a group come one after the other; the chosen layer and one line stand out.
  * @param {import("../core/data.js").Data} data
  * @param {Line[]} lines
- * @param {number} tall
  * @param {number} chosen
  * @param {string} emphasis
  * @param {import("../core/scale.js").Palette} palette
  */
-export function draw({ layers }, lines, tall, chosen, emphasis, palette) {
-  const down = layers.length * tall,
+export function draw({ layers }, lines, chosen, emphasis, palette) {
+  const tall = rowHeight(layers.length),
+    down = layers.length * tall,
     width = LEFT + WIDE + 60,
     groups = new Set(lines.map((line) => line.group)),
     height = TOP + down + 26 + (lines.length + groups.size) * KEY + 6;
@@ -33,13 +34,14 @@ export function draw({ layers }, lines, tall, chosen, emphasis, palette) {
   });
   picture.append(svg("rect", { x: LEFT, y: y(chosen) - tall / 2, width: WIDE, height: tall, fill: palette.soft }));
   picture.append(...axes(layers, tall, x, y, palette));
-  for (const line of lines) picture.append(...drawn(line, look(line, line.key === emphasis), x, y));
+  for (const line of lines) picture.append(...drawn(line, look(line, line.key === emphasis, palette), x, y));
   picture.append(...key(lines, emphasis, TOP + down + 18, width, palette));
   return picture;
 }
 
-function look({ color, dashed }, strong) {
-  const dash = dashed ? "5 3" : null;
+function look({ style, dashed }, strong, palette) {
+  const color = palette.measures[style] ?? palette.muted,
+    dash = dashed ? "5 3" : null;
   return { stroke: color, fill: "none", "stroke-width": strong ? 3 : 1.75, "stroke-dasharray": dash };
 }
 
@@ -56,13 +58,13 @@ function* axes(layers, tall, x, y, palette) {
     yield svg("text", { x: LEFT - 6, y: y(layer) + 4, "text-anchor": "end" }, String(layers[layer]));
 }
 
-function drawn({ by, color }, line, x, y) {
+function drawn({ by }, line, x, y) {
   const points = [...by.entries()].filter(([, share]) => Number.isFinite(share)),
     path = points.map(([layer, share]) => `${x(share)},${y(layer)}`).join(" "),
     r = line["stroke-width"] === 3 ? 3 : 2;
   return [
     svg("polyline", { ...line, points: path, "stroke-linejoin": "round" }),
-    ...points.map(([layer, share]) => svg("circle", { cx: x(share), cy: y(layer), r, fill: color })),
+    ...points.map(([layer, share]) => svg("circle", { cx: x(share), cy: y(layer), r, fill: line.stroke })),
   ];
 }
 
@@ -71,7 +73,7 @@ function* key(lines, emphasis, below, width, palette) {
     const strong = line.key === emphasis;
     if (line.group !== lines[place - 1]?.group) yield svg("text", { x: LEFT, y: (below += KEY) }, line.group);
     below += KEY;
-    yield svg("line", { x1: LEFT, x2: LEFT + 18, y1: below - 4, y2: below - 4, ...look(line, strong) });
+    yield svg("line", { x1: LEFT, x2: LEFT + 18, y1: below - 4, y2: below - 4, ...look(line, strong, palette) });
     const bold = strong ? { fill: palette.ink, "font-weight": 600 } : {};
     yield svg("text", { x: LEFT + 24, y: below, ...bold }, fitted(line.label, width - LEFT - 44, 11, SANS));
   }

@@ -21,12 +21,7 @@ import { scale } from "../core/scale.js";
 const LEVELS = 12,
   MOST = 6000; // links that leave the page, the strongest
 
-/**
- * The picture itself.
- * @param {Picture} picture
- * @param {At} at
- * @returns {Mark[]}
- */
+/** The picture itself. @param {Picture} picture @param {At} at @returns {Mark[]} */
 export function marks(picture, at) {
   return [...links(picture, at), ...nodes(picture, at), ...letters(picture, at)];
 }
@@ -156,11 +151,7 @@ function stroke(brush, mark, at) {
   if (mark.stroke) brush.stroke(shape);
 }
 
-/**
- * As SVG; of very many links only the strongest.
- * @param {Picture} picture
- * @param {At} at
- */
+/** As SVG; of very many links only the strongest. @param {Picture} picture @param {At} at */
 export function vector(picture, at) {
   const { width, height } = at,
     strongest = { ...picture, kept: picture.kept.slice(-MOST) };

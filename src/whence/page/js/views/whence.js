@@ -10,7 +10,7 @@ import { chosen } from "../core/state.js";
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "sources" });
+  const { held, say, choices, body } = figure(container, data, "sources");
   const field = sources(data, state),
     name = field.variable,
     { token } = state,
@@ -23,8 +23,8 @@ export function render(container, data, state, palette) {
     lacking(data, name, state.layer) || finding(data, name, row(state.layer), state),
     `${field.meaning}${signed ? "" : " Each row is drawn as shares of its sum."}`,
   );
-  const spec = {
-    ...layersByTokens(data, palette, {
+  const spec = (colors) => ({
+    ...layersByTokens(data, colors, {
       ...{ numbers, signed, percent: !signed || data.styles[name].percent },
       ...{ name: `Sources of ${called(data, token)}, layer by layer`, at: { ...state, token: state.source } },
       tell: ({ layer, token: source }, value) => {
@@ -34,11 +34,10 @@ export function render(container, data, state, palette) {
       pick: (at) => state.set({ layer: at.layer, source: at.token }),
     }),
     marked: token,
-  };
+  });
   const main = once(body, () => body.appendChild(h("div", { class: "main" })));
-  grid(main, spec, palette);
-  held.palette = palette;
-  held.pictures = () => [drawing(main, spec, palette)];
+  grid(main, spec(palette), palette);
+  held.pictures = (colors) => [drawing(main, spec(colors), colors)];
   held.table = () => ({
     header: ["map", "layer", "target", "target_token", "source", "source_token", signed ? "value" : "share"],
     rows: data.layers.flatMap((layer, at) =>
