@@ -39,6 +39,7 @@ print(json.dumps({
     "by head": int((run.moments[run.moments.variable == "attention_entropy_inf"]["head"].nunique())),
     "cited": whence.cite(ds).count("renyi1961"),
     "drawn": [name for name in payload(ds)["variables"] if "entropy" in name],
+    "fields": [row["key"] for row in payload(ds)["fields"] if "entropy" in row["key"]],
     "styled": payload(ds)["styles"]["attention_entropy_1"]["title"],
     "listed": whence.list_measures().query("measure == 'attention_entropy'").dims.item(),
 }))
@@ -67,6 +68,7 @@ def test_a_measure_and_a_reader_of_another_package(installed, tmp_path):
     assert found["dims"] == ["order", "layer", "head", "target"] and found["orders"] == ["1", "2", "inf"]
     assert found["ids"] == ["a", "b"] and found["by head"] == 12 and found["cited"] == 1
     assert found["drawn"] == [f"attention_entropy_{order}" for order in ("1", "2", "inf")]
+    assert found["fields"] == found["drawn"]
     assert found["styled"] == "attention entropy 1" and found["listed"] == "order, layer, head, target"
 
 

@@ -12,6 +12,7 @@ from tests.web.conftest import BUILTIN, TINY
 from whence.plot import flattened
 from whence.web.jobs import Cancelled
 from whence.web.limits import Limits
+from whence.web.unasked import PLAN
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -66,6 +67,10 @@ def test_what_can_be_asked_for(client, models):
     assert [row["name"] for row in found["models"]] == [BUILTIN, TINY]
     assert found["models"][0]["layers"] == 6 and found["models"][0]["mask"]
     assert set(found["models"][0]["measures"]) <= set(found["measures"])
+    assert set(PLAN) <= set(found["measures"])
+    stages = {name: row["stage"] for name, row in found["measures"].items()}
+    assert stages["attention"] == 0 and stages["value_zeroing"] is None
+    assert found["measures"]["contribution"]["most"] == 40 and "{tokens}" in found["measures"]["contribution"]["offer"]
 
 
 def test_how_long_contribution_takes_is_learnt(client):

@@ -161,7 +161,7 @@ def test_the_head_step_by_step_and_layer_by_layer(visit, models):
     expected = whence.lm_head(models[TINY], MASKED, layer="all")
     _, rows = table_of(page, "prediction")
     stages = list(expected["stage"].values)
-    assert [row[2] for row in rows[::10]] == [*stages, *(f"after layer {layer}" for layer in range(4))]
+    assert [row[2] for row in rows[::10]] == [*stages, "embedding", *(f"after layer {layer}" for layer in (1, 2, 3))]
     assert [row[5] for row in rows[70:80]] == expected["top"].isel(layer=-1, stage=-1).values.tolist()
     assert [row[5] for row in rows[90:100]] == expected["top"].isel(layer=1, stage=-1).values.tolist()
     assert page.locator("#prediction h3:visible").count() == 2

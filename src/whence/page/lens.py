@@ -26,7 +26,12 @@ def _position(ds: xarray.Dataset) -> dict[str, Any]:
         "stages": [str(stage) for stage in ds["stage"].values],
         "spearman": [[round(float(value), 4) for value in row] for row in agreement],
         "rows": [
-            {"layer": int(layer), "place": int(place), "best": [legible(str(word)) for word in best], "scores": own}
+            {
+                "stage": f"after layer {layer}" if layer else "embedding",
+                "place": int(place),
+                "best": [legible(str(word)) for word in best],
+                "scores": own,
+            }
             for layer, place, best, own in zip(
                 ds["state"].values, places, words, scores.astype(float).tolist(), strict=True
             )

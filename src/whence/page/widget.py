@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput, Unsupported
 from whence.page.bundle import HERE, script
-from whence.page.payload import PER_HEAD, PER_LAYER, payload
+from whence.page.fields import PER_HEAD, PER_LAYER
+from whence.page.payload import payload
 from whence.plot import flattened
 from whence.plot.palette import FURNITURE, THEMES
 

@@ -15,13 +15,17 @@ USUAL = frozenset({"analysis", "layer", "head", "target", "source"})
 def flattened(ds: xarray.Dataset) -> xarray.Dataset:
     """The analyses of norms and rollouts that are there as maps, attn_n or rollout_attn_n; mixing as it is.
 
-    What a measure of another package has along an axis of its own is split too.
+    What a measure of another package has along an axis of its own is split too; of a number for every head and token
+    the mean of the heads is taken.
     """
     found = _with_maps(_with_maps(ds, "norms", ""), "rollout", "rollout_")
     if "mixing" in found:
         found = found.sel(analysis=_mixed(found))
     elif "analysis" in found.coords:
         found = found.drop_vars("analysis")
+    for name in [name for name in found.data_vars if {*USUAL} - {"analysis", "source"} <= set(found[name].dims)]:
+        if "source" not in found[name].dims:  # a number for every head and token
+            found[name] = found[name].mean("head", keep_attrs=True)
     for axis in _foreign(found):
         for name in [str(name) for name in found.data_vars if axis in found[name].dims]:
             parts = {f"{name}_{label}": found[name].sel({axis: label}, drop=True) for label in found[axis].values}

@@ -21,6 +21,7 @@ from whence.web.answers import TooLarge
 from whence.web.jobs import Jobs, Progress
 from whence.web.lm_head import prediction
 from whence.web.results import Results, key
+from whence.web.unasked import planned
 
 if TYPE_CHECKING:
     from whence.models.load import Model
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"})
 GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
 HEAD = "head"
+ABOUT_HEAD = "What every stage of the LM head says, and the head after every layer."
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
 SHORT = 40
@@ -84,11 +86,8 @@ class Service:
 
     def about(self) -> dict[str, Any]:
         """What can be asked for, and the limits."""
-        measures = {name: {"about": row.about, "slow": cost([name]) > 0} for name, row in registered().items()}
-        measures[HEAD] = {
-            "about": "What every stage of the LM head says, and the head after every layer.",
-            "slow": False,
-        }
+        told = {name: row.about for name, row in registered().items()} | {HEAD: ABOUT_HEAD}
+        measures = {name: {"about": said, "slow": cost([name]) > 0} | planned(name) for name, said in told.items()}
         models = [_described(name, model) | {"pace": self._pace[model.id]} for name, model in self.models.items()]
         return {"models": models, "measures": measures, "tokens": self.limits.tokens, "version": WHENCE}
 
