@@ -152,6 +152,6 @@ def test_the_page_keeps_the_token_out_of_its_address(browser, locked):
 def test_cells_that_a_spreadsheet_would_run(visit):
     page = visit("left", model=TINY, text="A cat.")
     rows = [["=1+1", "+1", "-1", "@a", "\tb", '\r"c"', "a=b", -1.5, 2]]
-    made = "async (rows) => (await import('/modules/leave.js')).csv({ header: ['=a'], rows }).text()"
+    made = "async (rows) => (await import('/modules/core/leave.js')).csv({ header: ['=a'], rows }).text()"
     expected = "'=a\r\n'=1+1,'+1,'-1,'@a,'\tb,\"'\r\"\"c\"\"\",a=b,-1.5,2\r\n"
     assert page.evaluate(made, rows) == expected

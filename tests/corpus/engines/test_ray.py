@@ -213,9 +213,7 @@ def test_workers_that_cannot_be_made():
 def test_nobody_gets_ready():
     ray, waited = FakeRay(0, 0), []
     ray.wait = lambda calls, num_returns, timeout: (waited.append(timeout), ([], calls))[1]
-    with pytest.raises(
-        BadInput, match=r"^No Ray worker was ready within 300 seconds; look .* where it stopped"
-    ):
+    with pytest.raises(BadInput, match=r"^No Ray worker was ready within 300 seconds; look .* where it stopped"):
         list(engine._shared_out(ray, [FakeActor(), FakeActor()], iter([Part(0, 0, ())])))
     assert waited == [engine.PATIENCE]
 
