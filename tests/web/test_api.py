@@ -2,13 +2,12 @@
 
 import json
 import struct
-import time
 
 import numpy as np
 import pytest
 
 import whence
-from tests.web.conftest import BUILTIN, TINY
+from tests.web.conftest import BUILTIN, SOON, TINY, wait_until
 from whence.plot import flattened
 from whence.web.jobs import Cancelled
 from whence.web.limits import Limits
@@ -166,11 +165,10 @@ def test_a_job_can_be_cancelled(started, measure):
     with running.client() as found:
         ticket = ask(found, text, [measure], BUILTIN).json()["ticket"]
         job = running.service.jobs.of(ticket)
-        while not job.running:
-            time.sleep(0.01)
+        wait_until(lambda: job.running)
         assert found.delete(f"/api/jobs/{ticket}").status_code == 204
         assert found.delete(f"/api/jobs/{ticket}").status_code == 410
-        assert isinstance(job.finished.exception(10), Cancelled)
+        assert isinstance(job.finished.exception(SOON), Cancelled)
         assert ask(found).status_code in (200, 202)  # the worker goes on
         assert len(running.service.results) <= 1
 

@@ -12,7 +12,7 @@ from benchmarks.explorer import VIEWS
 
 import whence
 from tests import tiny
-from tests.web.conftest import TINY, link, settled, written
+from tests.web.conftest import TINY, link, painted, settled, wait_until, written
 
 CAT = "The cat sat on the mat."
 MASKED = "The cat sat on the [MASK]."
@@ -291,7 +291,7 @@ def test_phone_width(visit):
         page.set_viewport_size({"width": 360, "height": 740})
         for view in VIEWS:
             show(page, view)
-            page.wait_for_timeout(50)
+            painted(page)
             assert page.evaluate("() => document.documentElement.scrollWidth") <= 360, view
             parts = [
                 page.locator(name).first.bounding_box() for name in (".ask", ".header", ".bar", f"#{view}", ".notes")
@@ -352,8 +352,7 @@ def test_a_long_job_is_cancelled(open_page, server):
     page.click("text=Cancel")
     page.wait_for_selector(".work:has-text('Cancelled')")
     page.wait_for_selector(".offer button")  # and can be asked for again
-    page.wait_for_timeout(300)
-    assert not server.service.jobs._queue
+    wait_until(lambda: not server.service.jobs._queue)
     assert page.locator("#left .grid").count() >= 1  # what was there stays
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from whence._spreadsheet import write_csv
 from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table, text_of
 from whence.errors import BadInput
 from whence.progress_bar import progress
@@ -276,7 +277,7 @@ def _write(found: "xarray.Dataset", out: Path | None) -> None:
         found.to_netcdf(out)
     else:
         names = ["top", "top_id", "top_score"]
-        found[names].to_dataframe()[names].reset_index().to_csv(out, index=False)
+        write_csv(found[names].to_dataframe()[names].reset_index(), out)
     print(f"Written: {out}")
 
 
