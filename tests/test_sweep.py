@@ -41,7 +41,7 @@ def test_a_model_that_loading_changed_is_wrong(monkeypatch):
 
     monkeypatch.setattr(examine.whence, "load", changing)
     found = verdict_on(build("bert", num_hidden_layers=1), "bert")
-    assert found.outcome == WRONG and "settings changed" in found.said
+    assert found.outcome == WRONG and "changed: settings" in found.said
 
 
 def test_other_logits_and_derivatives_are_wrong(monkeypatch):

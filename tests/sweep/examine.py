@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 import whence
 from tests import tiny
+from tests.sweep.condition import changed, condition
 from tests.sweep.shrink import models
 from whence.errors import WhenceError
 from whence.measures.registry import MEASURES, given_by
@@ -64,13 +65,13 @@ def examined(kind: str) -> dict[str, Any]:
 
 def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
     """One model, loaded and measured."""
-    before, given = _condition(model), copy.deepcopy(model)
+    before, given = condition(model), copy.deepcopy(model)
     try:
         loaded = whence.load(model, tiny.tokenizer())
         gives = tuple(sorted(loaded.gives))
     except WhenceError as error:
-        if changed := _changed(before, _condition(model)):
-            return Verdict(WRONG, name, said=f"{changed} changed by a refusal")
+        if kinds := changed(before, condition(model)):
+            return Verdict(WRONG, name, said=f"changed by a refusal: {kinds}")
         return Verdict(REFUSED if _is_sentence(str(error)) else CRASHED, name, said=str(error))
     except Exception as error:
         return Verdict(CRASHED, name, said=_traced("load", error))
@@ -78,7 +79,8 @@ def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
         wrong, note = _compared(loaded, given)
     except Exception as error:
         return Verdict(CRASHED, name, gives, _traced("measure", error))
-    wrong += [f"{changed} changed" for changed in [_changed(before, _condition(model))] if changed]
+    if kinds := changed(before, condition(model)):
+        wrong.append(f"changed: {kinds}")
     if wrong:
         return Verdict(WRONG, name, gives, "; ".join(wrong))
     full = EVERYTHING if loaded.model.get_output_embeddings() is not None else EVERYTHING - {"head"}
@@ -198,30 +200,6 @@ class _Ends:
 
     def ended(self, module: nn.Module, args: tuple, output: Any) -> None:
         self.output = _first(output)
-
-
-def _condition(model: PreTrainedModel) -> dict[str, Any]:
-    """Everything about a model that has to be the same afterwards."""
-    parts = dict(model.named_modules())
-    configs = [part.config for part in parts.values() if isinstance(part, PreTrainedModel)]
-    return {
-        "modules": {name: type(part).__name__ for name, part in parts.items()},
-        "training": {name: part.training for name, part in parts.items()},
-        "hooks": {name: _hooks(part) for name, part in parts.items()},
-        "settings": [str(config.to_dict()) for config in configs],
-        "attention implementation": [config._attn_implementation for config in configs],
-        "weights": {name: (tensor.dtype, float(tensor.double().sum())) for name, tensor in model.state_dict().items()},
-    }
-
-
-def _hooks(part: nn.Module) -> int:
-    """Without those that transformers puts there by itself, in the first pass that asks for states."""
-    hooks = [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]
-    return sum(not str(hook.__module__).startswith("transformers") for hook in hooks)
-
-
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> str:
-    return ", ".join(name for name in before if str(before[name]) != str(after[name]))
 
 
 def _close(found: Tensor | None, expected: Tensor) -> bool:

@@ -27,11 +27,11 @@ from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
 from whence.models.hooks import here
 from whence.models.products import overheard
+from whence.models.unchanged import unchanged
 from whence.models.weights import first
 
 SEAM = "whence"
 IMPLEMENTATIONS = {INTERFACE: SEAM, PRODUCTS: "eager"}
-SETTINGS = ("_attn_implementation", "_experts_implementation")  # of a configuration, put back afterwards
 FEW = 32
 Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
 Edit = Callable[[int, Tensor], Tensor | None]
@@ -109,20 +109,12 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
 
     Its state is read under the lock: what another thread borrowed is not how the model was.
     """
-    with _lock, _uncompiled(model), torch.autocast(model.device.type, enabled=False):
-        settings = [(config, name, getattr(config, name)) for config in _configs(model) for name in SETTINGS]
-        training = [module for module in model.modules() if module.training]
-        try:
-            model.eval()
-            if seam is not None:
-                attend_by(model, IMPLEMENTATIONS[seam])
-            with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
-                yield
-        finally:
-            for config, name, setting in settings:
-                setattr(config, name, setting)
-            for module in training:
-                module.training = True
+    with _lock, _uncompiled(model), torch.autocast(model.device.type, enabled=False), unchanged(model):
+        model.eval()
+        if seam is not None:
+            attend_by(model, IMPLEMENTATIONS[seam])
+        with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
+            yield
 
 
 def attend_by(model: PreTrainedModel, implementation: str) -> None:
@@ -228,9 +220,19 @@ class _Recorder:
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
+        self._check_weights(module, weights)
         replaced = self.edit(len(self.kept) + 1, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
         return replaced
+
+    def _check_weights(self, module: nn.Module, weights: Tensor) -> None:
+        """Loading looked at a few tokens; BigBird attends to long texts in another way, by blocks of tokens."""
+        tokens = self._open["input"].shape[-2] if self._open else weights.shape[-1]
+        if weights.shape[-2:] != (tokens, tokens) or "attention" in self._open:
+            raise Unsupported(
+                f"In {type(self.anatomy.model).__name__} a text of {tokens} tokens is not read by one attention of all"
+                f" tokens to all, as a short one is ({type(module).__name__}); give shorter texts."
+            )
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
         self._open["projected"] = output
