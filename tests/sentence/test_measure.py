@@ -10,11 +10,15 @@ import torch
 import xarray
 
 import whence
+from tests import tiny
 from tests.families import build
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import AXES, MEASURES, Measure, Variable, variables
+from whence.measures.norms.maps import mixing
+from whence.measures.registry import AXES, MEASURES, METHODS, Measure, Variable, variables
+from whence.models.capture import trace
+from whence.models.encode import encode
 from whence.models.load import loaded
-from whence.text.sentence import Mention, Sentence, Word
+from whence.text.sentence import Mention, Sentence, Word, sentence
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -242,3 +246,16 @@ def test_an_axis_that_nobody_knows_is_refused_by_name(builtin, monkeypatch):
 
 def test_every_axis_of_the_table_is_known():
     assert {axis for variable in variables().values() for axis in variable.dims} == AXES
+
+
+def test_mixing_by_norms_needs_no_rows_of_one():
+    """gpt-oss lets a part of the attention go nowhere: the ratios of vectors are there, those of weights are NaN."""
+    model = whence.load(build("gpt_oss"), tiny.tokenizer())
+    found = whence.measure(model, "ada bo cy dee", ["mixing"]).mixing.transpose("layer", "method", "target")
+    by_weights = np.array([method.endswith("_w") for method in METHODS])
+    assert np.isnan(found.values[:, by_weights]).all()
+    seen = trace(model.anatomy, encode(model.anatomy, model.tokenizer, sentence("ada bo cy dee")).batch)
+    expected = [mixing(block, seen.batch.mask)[0, ~by_weights] for block in seen.blocks]
+    np.testing.assert_allclose(found.values[:, ~by_weights], torch.stack(expected), atol=1e-5)
+    with pytest.raises(Unsupported, match="'attn_w' needs rows"):
+        whence.measure(model, "ada bo", ["attn_w"])

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 import whence
 from tests import tiny
 from tests.sweep.condition import changed, condition
-from tests.sweep.shrink import models
+from tests.sweep.shrink import models, reads_text
 from whence.errors import WhenceError
 from whence.measures.registry import MEASURES, given_by
 from whence.models.arguments import accepted
@@ -34,8 +34,9 @@ LONGEST = 500  # characters of a sentence
 UNCOMPARED = "derivatives not compared with autograd"
 
 FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT = "full", "partial", "refused", "crashed", "wrong", "not built"
-OUTCOMES = (FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT)
-WORST_FIRST = (WRONG, CRASHED, FULL, PARTIAL, REFUSED, UNBUILT)  # of the classes of one type
+TEXTLESS = "reads no text"  # vision, sound, proteins' shapes: refused, or not built because there is nothing to read
+OUTCOMES = (FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT, TEXTLESS)
+WORST_FIRST = (WRONG, CRASHED, FULL, PARTIAL, REFUSED, UNBUILT, TEXTLESS)  # of the classes of one type
 EVERYTHING = frozenset(
     {"attention", "attention throughout", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
 )
@@ -58,7 +59,7 @@ def examined(kind: str) -> dict[str, Any]:
     try:
         verdicts = [verdict_on(model, name) for name, model in models(kind)]
     except (LookupError, ValueError) as error:
-        verdicts = [Verdict(UNBUILT, said=str(error))]
+        verdicts = [Verdict(UNBUILT if reads_text(kind) else TEXTLESS, said=str(error))]
     best = sorted(verdicts, key=lambda verdict: (WORST_FIRST.index(verdict.outcome), -len(verdict.gives)))[0]
     return {"type": kind, "verdict": asdict(best), "classes": [asdict(verdict) for verdict in verdicts]}
 
@@ -72,7 +73,7 @@ def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
     except WhenceError as error:
         if kinds := changed(before, condition(model)):
             return Verdict(WRONG, name, said=f"changed by a refusal: {kinds}")
-        return Verdict(REFUSED if _is_sentence(str(error)) else CRASHED, name, said=str(error))
+        return Verdict(_refusal(str(error)), name, said=str(error))
     except Exception as error:
         return Verdict(CRASHED, name, said=_traced("load", error))
     try:
@@ -89,9 +90,7 @@ def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
 
 def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]:
     """What differs from the model's own outputs, having measured all that it gives; and what could not be compared."""
-    for name in given_by(model.gives, MEASURES):
-        with suppress(WhenceError):  # a measure may be refused by itself: DeepSeek's values are no affine map
-            whence.measure(model, TEXT, name)
+    _measured(model, given_by(model.gives, MEASURES))
     if "head" in model.gives:
         whence.lm_head(model, TEXT, position=1)
     batch = encode(model.anatomy, model.tokenizer, sentence(TEXT)).batch
@@ -110,6 +109,16 @@ def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]
     if error is not None and not error <= CLOSE_DERIVATIVE:
         found.append(f"derivatives ({error:.2g})")
     return found, UNCOMPARED if error is None else ""
+
+
+def _measured(model: Model, names: list[str]) -> None:
+    """All at once, or those that can be had: one may be refused by itself (DeepSeek's values are no affine map)."""
+    try:
+        whence.measure(model, TEXT, names)
+    except WhenceError:
+        for name in names:
+            with suppress(WhenceError):
+                whence.measure(model, TEXT, name)
 
 
 def _arguments(model: PreTrainedModel, batch: Batch, **more: Any) -> dict[str, Any]:
@@ -212,6 +221,12 @@ def _first(output: Any) -> Tensor:
     if isinstance(output, Tensor):
         return output
     return output[0]
+
+
+def _refusal(said: str) -> str:
+    if not _is_sentence(said):
+        return CRASHED
+    return TEXTLESS if said.endswith("so it reads no text.") else REFUSED
 
 
 def _is_sentence(said: str) -> bool:

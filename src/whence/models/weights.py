@@ -11,7 +11,7 @@ from torch import Tensor, nn, ones_like
 from torch.func import functional_call
 
 from whence.errors import Unsupported
-from whence.models.affine import Affine, read_affine
+from whence.models.affine import MERGE, Affine, read_affine
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -134,8 +134,7 @@ def read_norm(module: nn.Module | None, offset: float, like: Float[Tensor, " m"]
         return None
     if any(module.children()):
         raise Unsupported(
-            f"{type(module).__name__} is wrapped around a norm, which is not taken apart; of an adapter, merge it into"
-            " the model first (PEFT: merge_and_unload)."
+            f"{type(module).__name__} is wrapped around a norm, which is not taken apart; {MERGE}."
         )
     state = dict(module.named_parameters(recurse=False))
     weight = state["weight"].detach() + offset if "weight" in state else ones_like(like)
