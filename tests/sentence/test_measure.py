@@ -13,11 +13,15 @@ import xarray
 import whence
 from tests.families import build
 from tests.tiny import model as tiny
+from tests.tiny import tokenizer
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import Measure, Variable, axes, measures, variables
+from whence.measures.norms.maps import mixing
+from whence.measures.registry import MIXED, Measure, Variable, axes, measures, variables
 from whence.measures.table import MEASURES
+from whence.models.capture import trace
+from whence.models.encode import encode
 from whence.models.load import loaded
-from whence.text.sentence import Mention, Sentence, Word
+from whence.text.sentence import Mention, Sentence, Word, sentence
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -294,3 +298,16 @@ def test_an_axis_that_nobody_knows_is_refused_by_name(builtin, monkeypatch):
 
 def test_every_axis_of_the_table_is_known_and_used():
     assert {axis for variable in variables().values() for axis in variable.dims} == axes().keys()
+
+
+def test_mixing_by_norms_needs_no_rows_of_one():
+    """gpt-oss lets a part of the attention go nowhere: the ratios of vectors are there, those of weights are NaN."""
+    model = whence.load(build("gpt_oss"), tokenizer())
+    found = whence.measure(model, "ada bo cy dee", ["mixing"]).mixing.transpose("layer", "analysis", "target")
+    by_weights = np.array([analysis.endswith("_w") for analysis in MIXED])
+    assert np.isnan(found.values[:, by_weights]).all()
+    seen = trace(model.anatomy, encode(model.anatomy, model.tokenizer, sentence("ada bo cy dee")).batch)
+    expected = [mixing(block, seen.batch.mask)[0, ~by_weights] for block in seen.blocks]
+    np.testing.assert_allclose(found.values[:, ~by_weights], torch.stack(expected), atol=1e-5)
+    with pytest.raises(Unsupported, match="'attn_w' needs rows"):
+        whence.measure(model, "ada bo", ["attn_w"])

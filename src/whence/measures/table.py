@@ -119,10 +119,9 @@ MEASURES: dict[str, Measure] = {
         takes=takes.by_head,
     ),
     "mixing": Measure(
-        about="How much of each token's new vector came from other tokens, by five analyses.",
-        variables={
-            "mixing": Variable(("analysis", *BY_TOKEN), _SHARE, "share that came from other tokens", NORMS | ROWS)
-        },
+        about="How much of each token's new vector came from other tokens, by five analyses; those by weights are NaN"
+        " where attention rows do not sum to one.",
+        variables={"mixing": Variable(("analysis", *BY_TOKEN), _SHARE, "share that came from other tokens", NORMS)},
         papers=("kobayashi2021",),
         source="whence.measures.norms.variables:norms",
     ),

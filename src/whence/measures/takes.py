@@ -145,7 +145,7 @@ def simplex(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 def _by_row(sizes: Sizes) -> int:
     """Weights, rows with equal values averaged, and rows projected, in float64; for every group which counts as one."""
-    return (10 + 2 * sizes.groups / sizes.heads) * sizes.square
+    return 10 * sizes.square + 2 * sizes.square * sizes.groups // sizes.heads
 
 
 def lengths(sizes: Sizes, options: Mapping[str, Any]) -> Work:

@@ -26,11 +26,11 @@ from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
 from whence.models.hooks import here
 from whence.models.products import overheard
+from whence.models.unchanged import unchanged
 from whence.models.weights import first
 
 SEAM = "whence"
 IMPLEMENTATIONS = {INTERFACE: SEAM, PRODUCTS: "eager"}
-SETTINGS = ("_attn_implementation", "_experts_implementation")  # of a configuration, put back afterwards
 FEW = 32
 Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
 Edit = Callable[[int, Tensor], Tensor | None]
@@ -131,21 +131,13 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
     """
     with _lock:
         modules = list(model.modules())  # once: a walk takes longer than anything else here
-        settings = [(config, name, getattr(config, name)) for config in _configs(modules) for name in SETTINGS]
-        training = [module for module in modules if module.training]
-        try:
-            if training:
+        with _uncompiled(modules), torch.autocast(model.device.type, enabled=False), unchanged(modules):
+            if any(module.training for module in modules):
                 model.eval()
             if seam is not None:
                 attend_by(modules, IMPLEMENTATIONS[seam])
-            overhearing = overheard(model, _tell) if seam == PRODUCTS else nullcontext()
-            with _uncompiled(modules), torch.autocast(model.device.type, enabled=False), overhearing:
+            with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
                 yield
-        finally:
-            for config, name, setting in settings:
-                setattr(config, name, setting)
-            for module in training:
-                module.training = True
 
 
 def attend_by(modules: Iterable[nn.Module], implementation: str) -> None:
@@ -252,9 +244,19 @@ class _Recorder:
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
+        self._check_weights(module, weights)
         replaced = self.edit(len(self.kept) + 1, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
         return replaced
+
+    def _check_weights(self, module: nn.Module, weights: Tensor) -> None:
+        """Loading looked at a few tokens; BigBird attends to long texts in another way, by blocks of tokens."""
+        tokens = self._open["input"].shape[-2] if self._open else weights.shape[-1]
+        if weights.shape[-2:] != (tokens, tokens) or "attention" in self._open:
+            raise Unsupported(
+                f"In {type(self.anatomy.model).__name__} a text of {tokens} tokens is not read by one attention of all"
+                f" tokens to all, as a short one is ({type(module).__name__}); give shorter texts."
+            )
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
         self._open["projected"] = output

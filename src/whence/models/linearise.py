@@ -56,6 +56,7 @@ def linearised(
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
         steps = tuple(_attending(step) for step in recorder.steps)
         _check_chain(anatomy, steps)
+        _check_tokens(anatomy, steps, batch)
         for step in {step.attended is None: step for step in reversed(steps)}.values():
             _check_derivative(anatomy, step)
         start = _start(anatomy, batch, recorder) if embedding_sum else None
@@ -260,6 +261,15 @@ def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
                 f"In {type(anatomy.model).__name__} block {layer + 1} does not read what block {layer} gave, so"
                 " derivatives through the blocks would miss a path."
             )
+
+
+def _check_tokens(anatomy: Anatomy, steps: tuple[Step, ...], batch: Batch) -> None:
+    """BigBird fills a long text up to whole blocks of tokens."""
+    if (states := len(steps[0].states)) != (tokens := batch.ids.shape[1]):
+        raise Unsupported(
+            f"{type(anatomy.model).__name__} reads a text of {tokens} tokens as {states} states, so it has no"
+            " derivatives by token; give shorter texts."
+        )
 
 
 def _check_derivative(anatomy: Anatomy, step: Step) -> None:

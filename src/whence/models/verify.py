@@ -14,6 +14,7 @@ import transformers
 from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
+from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.batching import pad, padding_id
@@ -65,7 +66,8 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     failed = [check for check in checks if not check.passed]
     wrong = [] if anatomy.row is None else [check for check in failed if check.gives not in anatomy.row.lacks]
     if wrong:
-        raise VerificationFailed(_sentence(anatomy, wrong[0], "please report it with both versions"))
+        advice = MERGE if adapters(anatomy.model) else "please report it with both versions"
+        raise VerificationFailed(_sentence(anatomy, wrong[0], advice))
     vital = [check for check in failed if check.gives == _least(anatomy)]
     if vital:
         raise Unsupported(_sentence(anatomy, vital[0], WHERE))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from whence.errors import Unsupported
-from whence.models.affine import Affine, read_affine
+from whence.models.affine import MERGE, Affine, read_affine
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -133,10 +133,7 @@ def read_norm(module: nn.Module | None, offset: float, ones: Callable[[], Float[
     if module is None or isinstance(module, nn.Identity):
         return None
     if any(module.children()):
-        raise Unsupported(
-            f"{type(module).__name__} is wrapped around a norm, which is not taken apart; of an adapter, merge it into"
-            " the model first (PEFT: merge_and_unload)."
-        )
+        raise Unsupported(f"{type(module).__name__} is wrapped around a norm, which is not taken apart; {MERGE}.")
     weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
     return Norm(
         weight=ones() if weight is None else weight.detach() + offset if offset else weight.detach(),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 import xarray
 from jaxtyping import Float
 from torch import Tensor
