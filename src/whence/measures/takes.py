@@ -185,9 +185,9 @@ def _given(sizes: Sizes) -> int:
     return min(sizes.number * vectors.BUDGET, sizes.heads * sizes.states)
 
 
-def _beside_pass(sizes: Sizes, options: Mapping[str, Any], work: float) -> Work:
+def _beside_pass(sizes: Sizes, options: Mapping[str, Any], work: int) -> Work:
     """What a block leaves is worked on while the pass waits."""
-    return Work(max(one_pass(sizes, options).held, int(work) + sizes.widened + 6 * sizes.states))
+    return Work(max(one_pass(sizes, options).held, work + sizes.widened + 6 * sizes.states))
 
 
 def rolled(sizes: Sizes, options: Mapping[str, Any]) -> Work:
