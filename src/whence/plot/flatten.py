@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import xarray
 
 USUAL = frozenset({"analysis", "layer", "head", "target", "source"})
+_BY_HEAD = {"layer", "head", "target"}  # a number for every head and token
 
 
 def flattened(ds: xarray.Dataset) -> xarray.Dataset:
@@ -23,9 +24,8 @@ def flattened(ds: xarray.Dataset) -> xarray.Dataset:
         found = found.sel(analysis=_mixed(found))
     elif "analysis" in found.coords:
         found = found.drop_vars("analysis")
-    for name in [name for name in found.data_vars if {*USUAL} - {"analysis", "source"} <= set(found[name].dims)]:
-        if "source" not in found[name].dims:  # a number for every head and token
-            found[name] = found[name].mean("head", keep_attrs=True)
+    by_head = [name for name, values in found.items() if "source" not in values.dims and _BY_HEAD <= set(values.dims)]
+    found = found.assign({name: found[name].mean("head", keep_attrs=True) for name in by_head})
     for axis in _foreign(found):
         for name in [str(name) for name in found.data_vars if axis in found[name].dims]:
             parts = {f"{name}_{label}": found[name].sel({axis: label}, drop=True) for label in found[axis].values}
