@@ -24,7 +24,7 @@ def flattened(ds: xarray.Dataset) -> xarray.Dataset:
         found = found.sel(analysis=_mixed(found))
     elif "analysis" in found.coords:
         found = found.drop_vars("analysis")
-    by_head = [name for name, values in found.items() if "source" not in values.dims and _BY_HEAD <= set(values.dims)]
+    by_head = [name for name, values in found.items() if "source" not in values.dims and set(values.dims) >= _BY_HEAD]
     found = found.assign({name: found[name].mean("head", keep_attrs=True) for name in by_head})
     for axis in _foreign(found):
         for name in [str(name) for name in found.data_vars if axis in found[name].dims]:
