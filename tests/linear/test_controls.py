@@ -39,7 +39,7 @@ def test_varies_less_around_the_same_mean(maps):
 
 
 def test_the_error_covers_what_fitting_the_weights_adds(maps):
-    """The variance that the jackknife states is that of the steadied means or a little more; what is left over, less."""
+    """The variance that the jackknife states is that of the steadied means or a little more; of what is left, less."""
     true = maps.square().sum(dim=(-1, -2))
     drawn = [squares_of(maps, seed) for seed in range(150)]
     means = torch.stack([steadied(squares, true[0], SOURCES).mean(dim=0)[1] for squares in drawn])
