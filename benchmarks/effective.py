@@ -1,8 +1,8 @@
 """What effective attention costs: all heads and layers against the plain pass and against SVDs.
 
 BERT-base-sized and SmolLM2-sized models with random weights, batch 8 x 128 tokens, one run, taken in turns. The
-baseline is what one would write: a batched thin SVD of the values, under a causal mask one batch for each row. Beside it
-the published way, a full SVD of T = V W_O, one head (and row) after the other.
+baseline is what one would write: a batched thin SVD of the values, under a causal mask one batch for each row. Beside
+it the published way, a full SVD of T = V W_O, one head (and row) after the other.
 """
 
 import statistics

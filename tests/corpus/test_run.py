@@ -331,7 +331,7 @@ def test_a_name_is_no_corpus(model, tmp_path):
     ("measures", "says"),
     [
         ("contribution_probes", "'contribution_probes' has no axes, and a run stores what has"),
-        (["mixing", "jacobian_bits"], "'jacobian_bits' has no axes"),
+        (["mixing", "jacobian_probes"], "'jacobian_probes' has no axes"),
         ("contribution_error", "ask for maps=True"),
         (["contribution", "contribution_error"], "ask for maps=True"),
         (iter(["contribution", "contribution_error"]), "ask for maps=True"),

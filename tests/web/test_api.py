@@ -106,7 +106,7 @@ def test_parts_are_put_together_and_known_arrays_left_out(client):
     two, _ = finished(client, ask(client, measures=["norms", "rank"]))
     header, arrays = unpacked(client.get(f"/api/results/{one},{two}?have=attention,mixing").content)
     assert "attention" not in arrays and "attn_n" in arrays
-    assert {"attention", "attn_n"} <= set(header["labels"])
+    assert {"attention", "attn_n"} <= set(header["styles"])
     assert header["panels"] == ["left", "whence", "flow", "maps", "heads", "compare"]
     assert header["attrs"]["measures"] == "attention,mixing,norms,rank"
 

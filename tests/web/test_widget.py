@@ -26,11 +26,11 @@ def test_a_widget_holds_the_maps_alone(dataset):
 
 def test_without_a_map_there_is_nothing_to_draw(dataset):
     with pytest.raises(BadInput, match="no map"):
-        widget.flow(dataset[["mixing"]])
+        widget.widget(dataset[["mixing"]])
 
 
 def test_the_widget_draws_and_leaves_the_page_alone(dataset, open_page, tmp_path):
-    data = json.dumps(widget.flow(dataset).payload).replace("<", "\\u003c")
+    data = json.dumps(widget.widget(dataset).payload).replace("<", "\\u003c")
     (tmp_path / "notebook.html").write_text(
         f"""<!doctype html><meta charset=utf-8><style>{widget.style()}</style><h1>Mine</h1><button>mine</button>
         <div id=cell></div><script type=application/json id=data>{data}</script><script type=module>

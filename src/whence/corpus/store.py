@@ -37,7 +37,7 @@ READERS = 4  # files that are hashed at a time
 _RECORD = re.compile(r"(\d{5,})\.json")  # anything else in the folder of records is not ours
 
 # kind of folder -> what to call for it
-KINDS = {"run": "whence.run and whence.open_run", "cloze": "whence.corpus.cloze", "perturb": "whence.corpus.perturb"}
+KINDS = {"run": "whence.run and whence.open_run", "cloze": "whence.cloze", "perturb": "whence.perturb"}
 FILES = {str: {"bytes": COUNT, "sha256": str}}
 
 
