@@ -13,6 +13,7 @@ from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported, WhenceError
 from whence.models.affine import is_affine, outermost, wraps
+from whence.models.agreement import apart
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted
 from whence.models.block import Batch
@@ -22,7 +23,7 @@ from whence.models.hooks import here
 from whence.models.stack import has_side_paths
 
 PROBE_LENGTH = 11
-CLOSE = 1e-6  # of the largest entry, for what should be the same
+CLOSE = 1e-6  # of a token's size, for what should be the same
 REASON = 200  # characters of somebody else's error message
 WHERE = "the page Models of the documentation lists the families that work"
 
@@ -181,8 +182,7 @@ def _is_causal(stack: PreTrainedModel) -> bool:
         states, changed = (run(stack, batch) for batch in (given, other))
     if states.shape[:2] != given.ids.shape or changed.shape != states.shape:
         raise Unsupported(f"{type(stack).__name__} does not give one state for every token, so it cannot be read.")
-    states, changed = states[0, :-1], changed[0, :-1]
-    return bool((states - changed).abs().max() <= CLOSE * states.abs().max())
+    return apart(changed[0, :-1], states[0, :-1]) <= CLOSE
 
 
 def _parents(model: PreTrainedModel) -> dict[nn.Module, nn.Module]:

@@ -7,6 +7,7 @@ sinks, states past the final norm, positions shifted by padding.
 
 import itertools
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -22,7 +23,9 @@ from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace
 from whence.models.end_to_end import CLOSE, missed
 from whence.models.families import Mlp
+from whence.models.hooks import here
 from whence.models.locate import WHERE, probe
+from whence.models.weights import first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
@@ -51,11 +54,14 @@ class Check:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the checks look at: the model left alone, watched, and watched with padding on either side."""
+    """What the checks look at: the model left alone (its logits and what its last block gives), watched, and watched
+    with padding on either side.
+    """
 
     anatomy: Anatomy
     batch: Batch
     plain: Tensor
+    states: Tensor
     seen: Trace[Block]
     padded: dict[str, Trace[Block]]
 
@@ -88,17 +94,27 @@ def _least(anatomy: Anatomy) -> str:
 def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
     seen = trace(anatomy, batch, logits=True)
-    with borrowed(anatomy.model, seam=None), torch.no_grad():
-        plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
+    plain, states = _left_alone(anatomy, batch)
     padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
-    return _Evidence(anatomy, batch, plain, seen, padded)
+    return _Evidence(anatomy, batch, plain, states, seen, padded)
+
+
+def _left_alone(anatomy: Anatomy, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The model's first output, and what its last block gives, batch first."""
+    states: list[Tensor] = []
+    with ExitStack() as hooks, borrowed(anatomy.model, seam=None), torch.no_grad():
+        keep = here(lambda _, __, output: states.append(first(output)))
+        hooks.callback(anatomy.blocks[-1].register_forward_hook(keep).remove)
+        plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
+    return plain, states[-1].transpose(0, anatomy.batch_axis)
 
 
 def _checks(found: _Evidence) -> tuple[Check, ...]:
     limit = LIMITS[found.plain.dtype]
     blocks, anatomy = found.seen.blocks, found.anatomy
     assert found.seen.logits is not None
-    unwatched = apart(found.seen.logits, found.plain)
+    added = apart(blocks[-1].output, found.states, beside=found.seen.embedding)
+    unwatched = max(apart(found.seen.logits, found.plain), added)
     checks = [
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
@@ -141,9 +157,11 @@ def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:
 
 def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
     padded = found.padded[side]
-    states = padded.output[padded.batch.mask.to(padded.output.device)][None]
-    gives = PADDING[side] or _least(found.anatomy)
-    return Check(f"{side} padding changes nothing", gives, apart(states, found.seen.output), limit)
+    gives, blocks = PADDING[side] or _least(found.anatomy), found.seen.blocks
+    both = (padded.output, padded.blocks[-1].output)
+    states, added = (part[padded.batch.mask.to(part.device)][None] for part in both)
+    error = max(apart(states, found.seen.output), apart(added, blocks[-1].output, beside=found.seen.embedding))
+    return Check(f"{side} padding changes nothing", gives, error, limit)
 
 
 def _broken(blocks: tuple[Block, ...]) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor, float32, nn, promote_types
 from torch.func import functional_call
 
 from whence.errors import Unsupported
@@ -38,8 +38,10 @@ class Norm:
         return (states.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
 
     def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
-        normed = self.linear(states) * self.scale(states)
-        return normed if self.bias is None else normed + self.bias
+        """In float32 at least, as the models do: the square of a massive activation is more than float16 holds."""
+        wide = states.to(promote_types(states.dtype, float32))
+        normed = self.linear(wide) * self.scale(wide)
+        return (normed if self.bias is None else normed + self.bias).to(states.dtype)
 
 
 @dataclass(frozen=True)
