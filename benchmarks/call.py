@@ -7,9 +7,7 @@ or one batched thin SVD. It checks nothing and labels nothing. That both give th
 """
 
 import statistics
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +18,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 import whence
+from benchmarks.clock import one_thread, seconds
 from benchmarks.norms import row
 from whence.models.load import Model
 
@@ -96,12 +95,6 @@ def taken_in_turns(jobs: tuple[Callable[[], object], ...], rounds: int) -> tuple
     """The second over the first, the first over the third: medians over rounds, in CPU seconds: waiting is left out."""
     spent = [[seconds(job) for job in jobs] for _ in range(rounds)]
     return statistics.median(b / a for a, b, _ in spent), statistics.median(a / c for a, _, c in spent)
-
-
-def seconds(job: Callable[[], object]) -> float:
-    began = time.process_time()
-    job()
-    return time.process_time() - began
 
 
 def plain(model: Model, given: str) -> None:
@@ -202,14 +195,6 @@ def text(model: Model, length: int) -> str:
     words = (WORDS * length)[: length - 2]
     assert len(model.tokenizer(" ".join(words))["input_ids"]) == length
     return " ".join(words)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def models() -> tuple[Model, BertModel]:
