@@ -90,7 +90,7 @@ def test_provenance(rates, builtin):
     about = rates().attrs
     assert about["model"] == builtin.id and about["probe"] == "linear" and about["solver"] == "fast"
     assert about["sentences"] == 60 and about["tokens"] > 2000 and about["corpus"] == "dev"
-    assert {"torch_version", "weights_digest", "corpus_digest", "parameters", "schema", "seed"} <= set(about)
+    assert {"torch_version", "weights_sha256", "corpus_sha256", "parameters", "schema", "seed"} <= set(about)
 
 
 def test_survives_a_file(rates, tmp_path):

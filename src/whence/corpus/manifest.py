@@ -6,7 +6,7 @@ from typing import Any
 
 from whence.corpus.store import FILES, MANIFEST, SCHEMA, OtherRun, Store, part_numbers, read_manifest, read_record
 from whence.errors import BadInput
-from whence.models.fingerprint import hashed, versions
+from whence.models import fingerprint
 from whence.models.load import Model
 from whence.sealed import COUNT, POSITIVE, Damaged, Shape, digest, sealed
 
@@ -40,7 +40,7 @@ def shape(plan: Mapping[str, Shape]) -> Shape:
             "causal": bool,
         },
         "plan": {"part_size": POSITIVE, **plan},
-        "versions": dict.fromkeys(versions(), str),
+        "versions": dict.fromkeys((*fingerprint.LIBRARIES, *fingerprint.FILES), str),
     }
 
 
@@ -53,9 +53,9 @@ def manifest(kind: str, model: Model, plan: Mapping[str, Any], corpus: object) -
         "schema": SCHEMA,
         "finished": False,
         "corpus": {"name": name, "limit": limit if isinstance(limit, int) else None},
-        "model": hashed(model),
+        "model": fingerprint.hashed(model),
         "plan": _settled(plan),
-        "versions": dict(versions()),
+        "versions": dict(fingerprint.versions()),
     }
 
 

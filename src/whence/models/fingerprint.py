@@ -15,6 +15,7 @@ from whence.text.sentence import Sentence
 
 SCHEMA = 2  # of a Dataset's dimensions and attributes
 LIBRARIES = ("whence", "torch", "transformers", "xarray", "numpy")
+FILES = ("pyarrow",)  # which the bytes of stored files depend on besides
 # of a configuration: where it came from, not what it computes
 _ORIGIN = ("_name_or_path", "_commit_hash", "architectures", "transformers_version", "dtype")
 
@@ -68,7 +69,7 @@ def hashed(model: Model) -> dict[str, Any]:
 
 @cache
 def versions() -> dict[str, str]:
-    return {library: version(library) for library in (*LIBRARIES, "pyarrow")}
+    return {library: version(library) for library in (*LIBRARIES, *FILES)}
 
 
 def weights_sha256(model: Model) -> str:
