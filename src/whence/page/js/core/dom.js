@@ -114,7 +114,7 @@ function host() {
 export function tell(event, text) {
   if (!bubble?.isConnected) {
     bubble = host().appendChild(h("div", { class: "tip", "aria-hidden": "true" }));
-    addEventListener("scroll", hush, { capture: true, passive: true }); // a finger that touched goes on to scroll
+    for (const kind of ["pointerdown", "scroll"]) addEventListener(kind, hush, { capture: true, passive: true });
   }
   bubble.textContent = text;
   bubble.hidden = false;
