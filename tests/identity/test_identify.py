@@ -5,9 +5,9 @@ import pytest
 import xarray
 
 import whence
+from whence.corpus.hidden_states import states_of
 from whence.errors import BadInput
 from whence.identity import experiment
-from whence.identity.states import states_of
 from whence.text.sentence import Sentence, Word
 
 TEXTS = [

@@ -11,7 +11,8 @@ import pytest
 import xarray
 
 from whence.errors import BadInput
-from whence.measures.registry import ATTENTION, MEASURES, METHODS, Measure, Variable, variables
+from whence.measures.registry import ANALYSES, ATTENTION, Measure, Variable, variables
+from whence.measures.table import MEASURES
 from whence.page.arrays import EXACT_UP_TO, MISSING
 from whence.page.bundle import MODULES
 from whence.page.payload import PANELS, payload
@@ -29,7 +30,7 @@ def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0
     attention /= attention.sum(axis=-1, keepdims=True)
     null = numbers.normal(0, 0.05, attention.shape).astype(np.float32)
     names, special = np.array(tokens, dtype=str), np.array([token.startswith("[") for token in tokens])
-    coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "method": ["attn_w", "attnresln_n"]}
+    coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "analysis": ["attn_w", "attnresln_n"]}
     for side in ("target", "source"):
         coords |= {f"{side}_token": (side, names), f"{side}_word": (side, names), f"{side}_is_special": (side, special)}
     return xarray.Dataset(
@@ -37,10 +38,10 @@ def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0
             "attention": (PER_HEAD, attention),
             "effective": (PER_HEAD, attention - null),
             "null": (PER_HEAD, null),
-            "rank": (("layer", "head"), np.full((layers, heads), 4)),
+            "value_rank": (("layer", "head"), np.full((layers, heads), 4)),
             "attn_w": (PER_LAYER, attention.mean(axis=1)),
             "contribution": (PER_LAYER, attention.mean(axis=1)),
-            "mixing": (("method", "layer", "target"), numbers.random((2, layers, size), dtype=np.float32)),
+            "mixing": (("analysis", "layer", "target"), numbers.random((2, layers, size), dtype=np.float32)),
         },
         coords,
         {"model": "a/model", "causal": causal, "text": " ".join(tokens)},
@@ -123,7 +124,7 @@ def test_hostile_tokens_stay_text():
     assert all(token["shown"].strip() for token in embedded(text)["tokens"])
 
 
-@pytest.mark.parametrize("name", ["attention", "null", "contribution", "mixing", "rank"])
+@pytest.mark.parametrize("name", ["attention", "null", "contribution", "mixing", "value_rank"])
 def test_small_arrays_come_back_exactly(name):
     ds = sentence(TOKENS)
     assert np.array_equal(unpacked(embedded(page(ds))["variables"][name]), ds[name].values.astype(np.float32))
@@ -185,7 +186,7 @@ def test_parts_of_attention_that_have_to_be_written(why):
 
 def test_axes_are_in_one_order_whatever_the_dataset_has():
     ds = sentence(TOKENS)
-    turned = payload(ds.transpose("source", "target", "head", "layer", "method"))["variables"]["attention"]
+    turned = payload(ds.transpose("source", "target", "head", "layer", "analysis"))["variables"]["attention"]
     assert turned["dims"] == list(PER_HEAD)
     assert np.array_equal(unpacked(turned), ds["attention"].values)
 
@@ -270,7 +271,7 @@ def foreign(monkeypatch):
         )
         for name, axes in dims.items()
     }
-    monkeypatch.setitem(MEASURES, "foreign", Measure("Somebody else's.", rows, ("vaswani2017",), "blocks:none"))
+    monkeypatch.setitem(MEASURES, "foreign", Measure("Somebody else's.", rows, ("vaswani2017",), "nowhere:none"))
     ds = sentence(TOKENS)
     sizes = {name: tuple(ds.sizes[dim] for dim in axes) for name, axes in dims.items()}
     numbers = np.random.default_rng(2)
@@ -286,12 +287,12 @@ def test_somebody_elses_variables_appear_by_themselves(foreign):
     assert rows["sources closeness_heads"]["title"] == "closeness heads, mean of heads"
     assert rows["depth"]["label"] == "depth" and not rows["depth"]["percent"]
     assert data["styles"]["closeness"]["meaning"] == "Closeness of somebody else's."
-    assert data["notes"] == ["rank", "sharpness"] and data["styles"]["sharpness"]["note"] == "sharpness {value}"
+    assert data["notes"] == ["value_rank", "sharpness"] and data["styles"]["sharpness"]["note"] == "sharpness {value}"
 
 
 def test_nothing_about_a_measure_is_written_in_the_script():
-    """No name of a variable, method or measure stands there as a string."""
-    words = {*MEASURES, *variables(), *METHODS} - {"rank"}  # a column of a table of predictions
+    """No name of a variable, analysis or measure stands there as a string."""
+    words = {*MEASURES, *variables(), *ANALYSES}
     for file in sorted(MODULES.rglob("*.js")):
         strings = re.findall(r"\"([^\"\n]*)\"|`([^`]*)`", file.read_text(encoding="utf-8"))
         written = [re.sub(r"\$\{[^}]*\}", "", "".join(pair)) for pair in strings]

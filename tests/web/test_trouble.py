@@ -137,7 +137,7 @@ def test_a_server_that_dies_at_work_is_noticed(page):
     page.route("**/api/measure", lambda route: route.fulfill(status=202, body=ticket))
     page.route("**/api/jobs/**", lambda route: route.abort())
     measure(page, "Dogs run.")
-    page.wait_for_selector(f".alarm:text-is('{SILENT}')", timeout=4000)
+    page.wait_for_selector(f".alarm:text-is('{SILENT}')")
     assert page.locator("progress").is_hidden()
 
 

@@ -14,8 +14,10 @@ import transformers
 from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
+from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
+from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace
 from whence.models.end_to_end import CLOSE, missed
@@ -32,12 +34,15 @@ PADDING = {"left": "left padding", "right": None}
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the table: what was compared, how far apart it was, and what a failure takes away."""
+    """One row of the table: what was compared, how far apart it was, what a failure takes away; why it could not be
+    compared, if it could not.
+    """
 
     name: str
     gives: str
     error: float
     limit: float
+    reason: str = ""
 
     @property
     def passed(self) -> bool:
@@ -61,7 +66,8 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     failed = [check for check in checks if not check.passed]
     wrong = [] if anatomy.row is None else [check for check in failed if check.gives not in anatomy.row.lacks]
     if wrong:
-        raise VerificationFailed(_sentence(anatomy, wrong[0], "please report it with both versions"))
+        advice = MERGE if adapters(anatomy.model) else "please report it with both versions"
+        raise VerificationFailed(_sentence(anatomy, wrong[0], advice))
     vital = [check for check in failed if check.gives == _least(anatomy)]
     if vital:
         raise Unsupported(_sentence(anatomy, vital[0], WHERE))
@@ -84,24 +90,8 @@ def _gather(anatomy: Anatomy) -> _Evidence:
     seen = trace(anatomy, batch, logits=True)
     with borrowed(anatomy.model, seam=None), torch.no_grad():
         plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
-    padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
+    padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
     return _Evidence(anatomy, batch, plain, seen, padded)
-
-
-def pad(batch: Batch, side: str, token: int, width: int = 3) -> Batch:
-    """The batch with `width` padding tokens on one side."""
-    size = (width, 0) if side == "left" else (0, width)
-    segments = None if batch.segments is None else torch.nn.functional.pad(batch.segments, size)
-    return Batch(
-        torch.nn.functional.pad(batch.ids, size, value=token),
-        torch.nn.functional.pad(batch.mask, size, value=False),
-        segments,
-    )
-
-
-def _padding_id(anatomy: Anatomy) -> int:
-    token = getattr(anatomy.config, "pad_token_id", None)
-    return token if isinstance(token, int) and token >= 0 else 0
 
 
 def _checks(found: _Evidence) -> tuple[Check, ...]:
@@ -113,7 +103,7 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
-        Check("the blocks' derivatives give the model's", "derivatives", missed(anatomy), CLOSE[found.plain.dtype]),
+        _derivatives_check(anatomy, CLOSE[found.plain.dtype]),
     ]
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
@@ -142,6 +132,11 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     if anatomy.head is not None:
         checks.append(Check("the head gives the logits", "head", apart(anatomy.head(finished), found.plain), limit))
     return tuple(checks)
+
+
+def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:
+    found = missed(anatomy)
+    return Check("the blocks' derivatives give the model's", "derivatives", found.error, limit, found.reason)
 
 
 def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
@@ -201,8 +196,8 @@ def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
 
 
 def _sentence(anatomy: Anatomy, check: Check, advice: str) -> str:
+    why = check.reason or f"error {check.error:.2g}, allowed {check.limit:.2g}"
     return (
         f"{type(anatomy.model).__name__} (family {anatomy.family!r}, transformers {transformers.__version__}) failed"
-        f" the check '{check.name}' (error {check.error:.2g}, allowed {check.limit:.2g}), so nothing was measured;"
-        f" {advice}."
+        f" the check '{check.name}' ({why}), so nothing was measured; {advice}."
     )

@@ -16,7 +16,7 @@ from whence.plot.style import SUMS
 if TYPE_CHECKING:
     import xarray
 
-DIMS = ("method", "layer", "head", "target", "source")
+DIMS = ("analysis", "layer", "head", "target", "source")
 # Arrays up to this many values are kept in float32; larger ones as int16 steps of a ten-thousandth of each map's
 # largest value, which a screen cannot tell apart: 200 tokens x 12 layers x 12 heads shrink from 23 MB to 8 at most.
 EXACT_UP_TO = 2**16

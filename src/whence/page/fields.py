@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PER_HEAD = ("layer", "head", "target", "source")
 PER_LAYER = ("layer", "target", "source")
 PER_TOKEN = ("layer", "target")
-ERROR = "_error"
+ERROR = "_se"
 ROUNDING = 0.01
 Field = dict[str, Any]
 
@@ -49,11 +49,11 @@ def _left(ds: xarray.Dataset) -> Iterator[Field]:
     for name in maps(ds):
         if style(name).wording.since_input and _adds_up(ds[name]):
             yield _field(name, "own", OWN)
-    for name in _with(ds, ("method", *PER_TOKEN)):
-        methods = [str(method) for method in ds["method"].values]
-        for method in sorted(methods, key=_place(MIXING_ORDER)):
-            row = _field(name, "values", style(name).reading, method)
-            yield row | {"key": f"{name} {method}", "place": methods.index(method)}
+    for name in _with(ds, ("analysis", *PER_TOKEN)):
+        analyses = [str(analysis) for analysis in ds["analysis"].values]
+        for analysis in sorted(analyses, key=_place(MIXING_ORDER)):
+            row = _field(name, "values", style(name).reading, analysis)
+            yield row | {"key": f"{name} {analysis}", "place": analyses.index(analysis)}
     for name in _with(ds, PER_TOKEN):
         yield _field(name, "values", style(name).reading)
 
@@ -79,7 +79,7 @@ def _shared(ds: xarray.Dataset) -> list[str]:
 
 
 def _field(name: str, read: str, reading: Reading, styled: str = "", title: str = "") -> Field:
-    """The row of a variable; `styled` is the method after which it is called and coloured, where it has several."""
+    """The row of a variable; `styled` is the analysis after which it is called and coloured, where it has several."""
     row = style(styled or name)
     known = {"title": title or row.title, "about": style(name).meaning}
     words = {part: _filled(text, known) for part, text in asdict(reading).items()}

@@ -12,7 +12,7 @@ import numpy as np
 from whence.page.arrays import DIMS, differences, embedded
 from whence.page.fields import ERROR, PER_LAYER, fields, head_maps, maps
 from whence.page.lens import lens
-from whence.plot import finding, legible, style
+from whence.plot import finding, flattened, legible, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
 from whence.plot.predictions import Prediction, predictions
 from whence.plot.style import LM_HEAD, SUMS, WORDINGS
@@ -26,6 +26,7 @@ PANELS = ("left", "whence", "flow", "maps", "heads", "prediction", "compare")
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
+    ds = flattened(ds)
     given = differences(ds)
     names = [name for name in drawn(ds) if name not in given]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # zlib lets go of the interpreter lock
@@ -41,7 +42,8 @@ def drawn(ds: xarray.Dataset) -> list[str]:
 def describe(ds: xarray.Dataset) -> dict[str, Any]:
     """What a page has to know besides the arrays: the sentence, the names, the colours, the finding."""
     names = drawn(ds)
-    styled = (*names, *(str(method) for method in ds["method"].values)) if "method" in ds.coords else tuple(names)
+    analyses = [str(analysis) for analysis in ds["analysis"].values] if "analysis" in ds.coords else []
+    styled = (*names, *analyses)
     return {
         "finding": finding(ds).replace(" %", "\N{NO-BREAK SPACE}%"),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
@@ -101,9 +103,8 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 
 
 def _head(ds: xarray.Dataset) -> xarray.Dataset:
-    """What is known of the LM head; beside a measure called `rank` the axis of the best tokens is called `best`."""
-    found = ds[[name for name in ("top", "top_score", "prediction_rank") if name in ds]]
-    return found.rename(best="rank") if "best" in found.dims else found
+    """What is known of the LM head."""
+    return ds[[name for name in ("top", "top_score", "place") if name in ds]]
 
 
 def _prediction(one: Prediction) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How every variable and method is called, coloured and spoken of: the one table that Python and the page read."""
+"""How every variable and analysis is called, coloured and spoken of: the one table that Python and the page read."""
 
 from __future__ import annotations
 
@@ -219,9 +219,7 @@ STYLES: dict[str, Style] = {
         VERMILION,
         ATTENDS,
     ),
-    "attn_w": Style(
-        "weights: attention", "Mean attention weight over heads.", ORANGE, ATTENDS, mean_of="attention"
-    ),
+    "attn_w": Style("weights: attention", "Mean attention weight over heads.", ORANGE, ATTENDS, mean_of="attention"),
     "attention": Style("attention", "The softmax weights; a row adds up to 100 %.", ORANGE, ATTENDS),
     "effective": Style(
         "effective attention",
@@ -249,10 +247,10 @@ STYLES: dict[str, Style] = {
         "smallest distribution",
         "The smallest weights, none negative, that add up to 100 % and give the same output.",
     ),
-    "attn_n_heads": Style("norms per head", "Size of each head's weighted, projected value vectors.", SKY),
+    "norms_heads": Style("norms per head", "Size of each head's weighted, projected value vectors.", SKY),
     "mixing": Style("mixing", reading=OTHERS),
     "self_contribution": Style("contribution, summed up", reading=OWN),
-    "rank": Style("rank", note="rank {value}"),
+    "value_rank": Style("rank of the values", note="rank {value}"),
     "nullity": Style("nullity", note="null space of dimension {value}"),
     "nullity_sums": Style("nullity sums"),
     "effective_correlation": Style("effective correlation"),
@@ -274,7 +272,7 @@ STAGES |= {"unembed": BLACK, "scale": ORANGE, "softcap": PURPLE}
 
 
 def style(name: str) -> Style:
-    """The row of a variable or method; of one that has none, what its measure says of it.
+    """The row of a variable or analysis; of one that has none, what its measure says of it.
 
     A map accumulated over layers has the row of that map, and says so.
     """
@@ -288,7 +286,7 @@ def style(name: str) -> Style:
 
 
 def named_color(name: str, theme: Theme) -> str | None:
-    """The fixed colour of a measure, a method or a step of the LM head; None for what has none."""
+    """The fixed colour of a measure, an analysis or a step of the LM head; None for what has none."""
     found = STAGES.get(name) or style(name).color
     return None if found is None else found[THEMES.index(theme)]
 

@@ -29,7 +29,7 @@ PLAN: dict[str, Unasked] = {
     "norms": Unasked(1),
     "effective": Unasked(1, most=300),
     "null": Unasked(1, most=300),
-    "rank": Unasked(1),
+    "value_rank": Unasked(1),
     "head": Unasked(2, positions=True),
     "contribution": Unasked(
         3,
