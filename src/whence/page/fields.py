@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.plot import MIXING_ORDER, SOURCE_ORDER, style
-from whence.plot.style import OWN, PAID, SOURCES, Reading
+from whence.plot.style import OTHERS, OWN, PAID, SOURCES, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,9 @@ def fields(ds: xarray.Dataset) -> list[Field]:
     own     the diagonal of a map            others  one minus it, mean of the heads
     values  the values themselves            row     the chosen token's row of a map
     """
-    return [*(list(_left(ds)) or list(_paid(ds))), *_sources(ds)]
+    left = list(_left(ds))
+    known = any(row["kind"] in (OWN.kind, OTHERS.kind) for row in left)
+    return [*([] if known else _paid(ds)), *left, *_sources(ds)]
 
 
 def _left(ds: xarray.Dataset) -> Iterator[Field]:
@@ -57,7 +59,7 @@ def _left(ds: xarray.Dataset) -> Iterator[Field]:
 
 
 def _paid(ds: xarray.Dataset) -> Iterator[Field]:
-    """Without any of these, the weight that a token gives to others."""
+    """The weight that a token gives to others, for want of what says more."""
     for name in _shared(ds):
         yield _field(name, "others", PAID)
 

@@ -5,8 +5,7 @@ const SPECIAL = { "<s>": "[cls]", "</s>": "[sep]", "<|endoftext|>": "[cls]", "<m
 
 /**
  * For each token of one, its place in the other, or -1.
- * @param {{ text: string }[]} one
- * @param {{ text: string }[]} other
+ * @param {{ text: string }[]} one @param {{ text: string }[]} other
  */
 export function aligned(one, other) {
   const left = one.map(plain),

@@ -68,9 +68,7 @@ export function fresh(data, name, layer, head) {
 
 /**
  * Numbers along the last axis but one and the last, for one place of the axes before.
- * @param {Variable} variable
- * @param {number} lead
- * @returns {Float32Array}
+ * @param {Variable} variable @param {number} lead @returns {Float32Array}
  */
 export function plane(variable, lead) {
   const [one, other] = (variable.of ?? variable.factors ?? []).map((part) => plane(part, lead));
@@ -100,9 +98,7 @@ function product(left, right, columns) {
 
 /**
  * A number for every layer and token, layer by layer; sources are those of the token.
- * @param {Data} data
- * @param {Field} field
- * @param {number} token
+ * @param {Data} data @param {Field} field @param {number} token
  */
 export function values(data, { variable, read, place }, token) {
   if (read === "values") return plane(data.variables[variable], place);
@@ -126,10 +122,7 @@ export function byLayer(data, numbers) {
 
 /**
  * A row as shares of its sum, unless it has negative parts.
- * @param {Data} data
- * @param {string} name
- * @param {number} layer
- * @param {number} token
+ * @param {Data} data @param {string} name @param {number} layer @param {number} token
  * @param {number | "mean"} head
  */
 export function shares(data, name, layer, token, head = "mean") {
@@ -204,8 +197,7 @@ export function notes(data, layer, head) {
 
 /**
  * The words in which a map is spoken of: weights say where a token looks, not what it is made of.
- * @param {Data} data
- * @param {string} name
+ * @param {Data} data @param {string} name
  */
 export function wording(data, name) {
   return data.wordings[data.styles[name]?.wording];

@@ -7,9 +7,7 @@ export const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono
 
 /**
  * @template {keyof HTMLElementTagNameMap} K
- * @param {K} name
- * @param {Record<string, any>} attributes
- * @param {(Node | string)[]} children
+ * @param {K} name @param {Record<string, any>} attributes @param {(Node | string)[]} children
  * @returns {HTMLElementTagNameMap[K]}
  */
 export function h(name, attributes = {}, ...children) {
@@ -18,9 +16,7 @@ export function h(name, attributes = {}, ...children) {
 
 /**
  * @template {keyof SVGElementTagNameMap} K
- * @param {K} name
- * @param {Record<string, any>} attributes
- * @param {(Node | string)[]} children
+ * @param {K} name @param {Record<string, any>} attributes @param {(Node | string)[]} children
  * @returns {SVGElementTagNameMap[K]}
  */
 export function svg(name, attributes = {}, ...children) {
@@ -56,12 +52,8 @@ function labelled(label, ...fields) {
 
 /**
  * A drop-down with its label; the first call for a key makes it, later calls bring it up to date.
- * @param {HTMLElement} parent
- * @param {string} key
- * @param {string} label
- * @param {string[][]} options
- * @param {string | number} value
- * @param {(value: string) => void} change
+ * @param {HTMLElement} parent @param {string} key @param {string} label @param {string[][]} options
+ * @param {string | number} value @param {(value: string) => void} change
  */
 export function select(parent, key, label, options, value, change, disabled = false) {
   const { list, whole } = kept(parent, key, () => {
@@ -122,7 +114,7 @@ function host() {
 export function tell(event, text) {
   if (!bubble?.isConnected) {
     bubble = host().appendChild(h("div", { class: "tip", "aria-hidden": "true" }));
-    addEventListener("scroll", hush, { capture: true, passive: true }); // a finger that touched goes on to scroll
+    for (const kind of ["pointerdown", "scroll"]) addEventListener(kind, hush, { capture: true, passive: true });
   }
   bubble.textContent = text;
   bubble.hidden = false;

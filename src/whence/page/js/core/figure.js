@@ -15,10 +15,7 @@ import { buttons } from "./leave.js";
  */
 
 /**
- * @param {HTMLElement} container
- * @param {import("./data.js").Data} data
- * @param {string} name
- * @returns {Figure}
+ * @param {HTMLElement} container @param {import("./data.js").Data} data @param {string} name @returns {Figure}
  */
 export function figure(container, data, name) {
   return once(container, () => {

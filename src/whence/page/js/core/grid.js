@@ -42,9 +42,7 @@ const LABEL = 12,
 
 /**
  * Draws the grid into the container and keeps it there: the whole, and a closer look when columns are too many.
- * @param {HTMLElement} container
- * @param {Spec} spec
- * @param {Palette} palette
+ * @param {HTMLElement} container @param {Spec} spec @param {Palette} palette
  */
 export function grid(container, spec, palette) {
   const parts = once(container, () => {
@@ -67,9 +65,7 @@ export function grid(container, spec, palette) {
 
 /**
  * The grid as it is drawn, for leaving the page: every cell its own rectangle.
- * @param {HTMLElement} container
- * @param {Spec} spec
- * @param {Palette} palette
+ * @param {HTMLElement} container @param {Spec} spec @param {Palette} palette
  */
 export function drawing(container, spec, palette) {
   const room = roomIn(container),
@@ -107,9 +103,7 @@ export function sized({ rows, columns, corner, square, side, wide, tall, labels 
 }
 
 /**
- * @param {Spec} spec
- * @param {Palette} palette
- * @param {number} room
+ * @param {Spec} spec @param {Palette} palette @param {number} room
  * @param {import("./layout.js").Part & { around?: import("./layout.js").Part, cells?: number }} part
  */
 function draw(spec, palette, room, { around = null, cells, ...part }) {
@@ -237,9 +231,7 @@ function sideNotes(spec, at, palette) {
 
 /**
  * Which part of the whole the closer look shows.
- * @param {At} at
- * @param {Palette} palette
- * @param {import("./layout.js").Part} part
+ * @param {At} at @param {Palette} palette @param {import("./layout.js").Part} part
  */
 function bracket(at, palette, { columns, rows }) {
   const [first, end] = columns,
@@ -284,9 +276,7 @@ function frame() {
 }
 
 /**
- * @param {ReturnType<typeof frame>} parts
- * @param {Spec} spec
- * @param {{ picture: SVGElement, at: At }} drawn
+ * @param {ReturnType<typeof frame>} parts @param {Spec} spec @param {{ picture: SVGElement, at: At }} drawn
  * @param {Palette} palette
  */
 function show({ element, hover }, spec, { picture, at }, palette) {

@@ -49,10 +49,7 @@ export function isCompact(sizes, room) {
 
 /**
  * The part of a grid around a cell that has room for numbers.
- * @param {Sizes} sizes
- * @param {number} room
- * @param {Cell} cell
- * @returns {Part}
+ * @param {Sizes} sizes @param {number} room @param {Cell} cell @returns {Part}
  */
 export function closer(sizes, room, { row, column }) {
   const many = Math.max(Math.floor((room - gutter(sizes) - margin(sizes)) / (sizes.square ? 24 : 33)), 4);
@@ -62,9 +59,7 @@ export function closer(sizes, room, { row, column }) {
 
 /**
  * A grid of cells with labels, a legend below it.
- * @param {Sizes} sizes
- * @param {number} room
- * @param {Part} part
+ * @param {Sizes} sizes @param {number} room @param {Part} part
  */
 export function gridLayout(sizes, room, { compact = false, columns, rows } = {}) {
   const [firstColumn, endColumn] = columns ?? [0, sizes.columns.length],
@@ -117,9 +112,7 @@ const LEFT = 44,
 
 /**
  * A flow: tokens are columns, row 0, the input, at the bottom.
- * @param {number} rows
- * @param {number[]} widths  of the labels of all tokens
- * @param {number} room
+ * @param {number} rows @param {number[]} widths  of the labels of all tokens @param {number} room
  * @param {{ columns: number[], compact: boolean }} part
  */
 export function flowLayout(rows, widths, room, { columns: [first, end], compact }) {

@@ -8,10 +8,7 @@
  */
 
 /**
- * @param {Palette} palette
- * @param {number} limit
- * @param {boolean} signed
- * @returns {Scale}
+ * @param {Palette} palette @param {number} limit @param {boolean} signed @returns {Scale}
  */
 export function scale(palette, limit, signed) {
   const stops = (signed ? palette.diverging : palette.sequential).map(parts);
@@ -21,8 +18,7 @@ export function scale(palette, limit, signed) {
 
 /**
  * The end of the scale: the 99th percentile, rounded up to a number people say.
- * @param {Float32Array} values
- * @returns {number}
+ * @param {Float32Array} values @returns {number}
  */
 export function limit(values) {
   if (!limits.has(values)) {

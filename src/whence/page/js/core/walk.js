@@ -25,9 +25,7 @@ const STEPS = {
 
 /**
  * The cell to which a key goes; null when it goes nowhere in a picture of this size.
- * @param {string} key
- * @param {Pick<Keys, "here" | "rows" | "columns" | "up">} keys
- * @returns {Cell | null}
+ * @param {string} key @param {Pick<Keys, "here" | "rows" | "columns" | "up">} keys @returns {Cell | null}
  */
 export function stepped(key, { here, rows, columns, up = 1 }) {
   const step = STEPS[key];
@@ -37,8 +35,7 @@ export function stepped(key, { here, rows, columns, up = 1 }) {
 
 /**
  * Lets a picture be read and walked; called again after every drawing.
- * @param {HTMLElement} element
- * @param {Walk} walk
+ * @param {HTMLElement} element @param {Walk} walk
  */
 export function walkable(element, { at, describe, pick, hover = () => {}, open, keys }) {
   const find = (event) => {
@@ -80,9 +77,7 @@ export function walkable(element, { at, describe, pick, hover = () => {}, open, 
 
 /**
  * A row of buttons of which one is chosen: arrow keys go along, one stop of Tab for all.
- * @param {HTMLElement} row
- * @param {HTMLElement[]} buttons
- * @param {number} chosen
+ * @param {HTMLElement} row @param {HTMLElement[]} buttons @param {number} chosen
  * @param {(place: number) => void} choose
  */
 export function roving(row, buttons, chosen, choose) {
@@ -98,8 +93,7 @@ export function roving(row, buttons, chosen, choose) {
 
 /**
  * Enter sends what was typed; with Shift it breaks the line.
- * @param {HTMLTextAreaElement} field
- * @param {() => void} send
+ * @param {HTMLTextAreaElement} field @param {() => void} send
  */
 export function entered(field, send) {
   field.onkeydown = (event) => {

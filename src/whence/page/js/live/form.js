@@ -21,9 +21,7 @@ const WAYS = [
 
 /**
  * Builds the form; what comes back reads and fills it and shows how the work goes.
- * @param {HTMLElement} container
- * @param {Known} known
- * @param {Acts} acts
+ * @param {HTMLElement} container @param {Known} known @param {Acts} acts
  */
 export function form(container, known, acts) {
   const text = area("text", "2", "Sentence", "Type a sentence; [MASK] hides a word"),

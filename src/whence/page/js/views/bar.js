@@ -6,10 +6,8 @@ import { h, once, select } from "../core/dom.js";
 
 /**
  * `perHead` says whether what is drawn below depends on the head.
- * @param {HTMLElement} container
- * @param {import("../core/data.js").Data} data
- * @param {import("../core/state.js").State} state
- * @param {boolean} perHead
+ * @param {HTMLElement} container @param {import("../core/data.js").Data} data
+ * @param {import("../core/state.js").State} state @param {boolean} perHead
  */
 export function render(container, data, state, perHead) {
   const { choices, theme } = once(container, () => {

@@ -22,10 +22,7 @@ export function level(layer, from, to) {
 
 /**
  * The numbers of both sides, and the second minus the first where a token has a partner.
- * @param {Side} one
- * @param {Side} other
- * @param {number} chosen
- * @returns {Contrast}
+ * @param {Side} one @param {Side} other @param {number} chosen @returns {Contrast}
  */
 export function contrasted(one, other, chosen) {
   const same = one.data === other.data,
@@ -49,8 +46,7 @@ export function contrasted(one, other, chosen) {
 
 /**
  * Draws both sides and the difference; the first is the one the selection is about.
- * @param {HTMLElement} body
- * @param {[Side, Side]} sides
+ * @param {HTMLElement} body @param {[Side, Side]} sides
  */
 export function contrast(body, [one, other], state, palette) {
   const found = contrasted(one, other, state.token),
@@ -100,8 +96,7 @@ function replaced(one, other, partner) {
 
 /**
  * The cell that differs most, as words, and what it may be off by where it was estimated; null when there is none.
- * @param {Side} side
- * @param {Contrast} found
+ * @param {Side} side @param {Contrast} found
  */
 export function most({ data, field }, { first, difference }, state) {
   const at = farthest(difference);

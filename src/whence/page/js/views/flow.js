@@ -102,10 +102,8 @@ function frame(body) {
 }
 
 /**
- * @param {ReturnType<typeof frame>} parts
- * @param {import("./river.js").Picture} picture
- * @param {import("./river.js").At} at
- * @param {string} name
+ * @param {ReturnType<typeof frame>} parts @param {import("./river.js").Picture} picture
+ * @param {import("./river.js").At} at @param {string} name
  */
 function show({ element, base, over }, picture, at, name) {
   const { data, state, net } = picture,

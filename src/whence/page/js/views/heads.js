@@ -48,9 +48,7 @@ export function render(container, data, state, palette) {
 
 /**
  * Every head, the first layer first.
- * @param {Data} data
- * @param {string} name
- * @param {At} at
+ * @param {Data} data @param {string} name @param {At} at
  */
 function* tiles(data, name, at) {
   for (const [row, layer] of layersOf(data, name).entries())

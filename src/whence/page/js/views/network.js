@@ -16,11 +16,7 @@ const TINY = (width, into) => (into ? 0.001 : width > 60 ? 0.005 : 0.002); // sh
 const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
 
 /**
- * @param {Data} data
- * @param {string} name
- * @param {Chosen} state
- * @param {string} mode
- * @returns {Net}
+ * @param {Data} data @param {string} name @param {Chosen} state @param {string} mode @returns {Net}
  */
 export function network(data, name, state, mode) {
   const head = perHead(data, name) ? state.head : "mean",
@@ -68,9 +64,7 @@ function gather(net, place, width, reach) {
 
 /**
  * How much of the chosen token, at its layer, goes back to each token of each row below.
- * @param {Data} data
- * @param {Net} net
- * @param {Chosen} state
+ * @param {Data} data @param {Net} net @param {Chosen} state
  */
 function traced(data, net, state) {
   const width = data.tokens.length,
@@ -96,9 +90,7 @@ export function rowOf(net, layer) {
 
 /**
  * The threshold at which a picture is full but not crowded.
- * @param {Net} net
- * @param {number} width
- * @param {string} mode
+ * @param {Net} net @param {number} width @param {string} mode
  */
 export function automatic(net, width, mode) {
   const most = width > 60 ? (mode === "into" ? 400 : 1500) : Math.max(width * net.layers.length * 1.5, 60);

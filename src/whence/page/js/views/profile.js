@@ -13,11 +13,8 @@ const LEFT = 36,
 
 /**
  * Lines of a group come one after the other; the chosen layer and one line stand out.
- * @param {import("../core/data.js").Data} data
- * @param {Line[]} lines
- * @param {number} chosen
- * @param {string} emphasis
- * @param {import("../core/scale.js").Palette} palette
+ * @param {import("../core/data.js").Data} data @param {Line[]} lines @param {number} chosen
+ * @param {string} emphasis @param {import("../core/scale.js").Palette} palette
  */
 export function draw({ layers }, lines, chosen, emphasis, palette) {
   const tall = rowHeight(layers.length),

@@ -28,9 +28,7 @@ export function marks(picture, at) {
 
 /**
  * What is chosen, and what is hovered with its links, on top.
- * @param {Picture} picture
- * @param {At} at
- * @param {import("../core/walk.js").Cell | null} hovered
+ * @param {Picture} picture @param {At} at @param {import("../core/walk.js").Cell | null} hovered
  * @returns {Mark[]}
  */
 export function highlights({ net, kept, state, palette }, at, hovered) {
@@ -108,9 +106,7 @@ function* letters({ net, data, state, palette, compact, around }, at) {
 
 /**
  * On a canvas; links that come from outside a closer look end at its edge.
- * @param {HTMLCanvasElement} canvas
- * @param {Mark[]} list
- * @param {At} at
+ * @param {HTMLCanvasElement} canvas @param {Mark[]} list @param {At} at
  */
 export function paint(canvas, list, at) {
   const sharp = Math.max(devicePixelRatio, 1),

@@ -5,9 +5,7 @@ import { h, once } from "../core/dom.js";
 import { roving } from "../core/walk.js";
 
 /**
- * @param {HTMLElement} container
- * @param {string[][]} views
- * @param {string} view
+ * @param {HTMLElement} container @param {string[][]} views @param {string} view
  * @param {(name: string) => void} choose
  */
 export function render(container, views, view, choose) {
