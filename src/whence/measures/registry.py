@@ -100,6 +100,7 @@ class Settings:
 _NORM = "length"
 _SHARE = "share"
 _TOLERANCE = {"tolerance": None}
+_ERROR = "its standard error by normal theory: ± Student's t of probes - 1 holds about 95 % of cells; zero when exact"
 
 # maps that can be accumulated over layers, and what each needs
 _MAPS = {
@@ -220,7 +221,7 @@ MEASURES: dict[str, Measure] = {
         about="How much each input token contributed to each hidden token (Hidden Token Attribution).",
         variables={
             "contribution": Variable(MAP, _SHARE, "share of an input token in a hidden token", DERIVATIVES),
-            "contribution_error": Variable(MAP, _SHARE, "its standard error; zero when exact", DERIVATIVES),
+            "contribution_error": Variable(MAP, _SHARE, _ERROR, DERIVATIVES),
             "contribution_probes": Variable((), "directions", "tried of each input token", DERIVATIVES),
             "contribution_misplaced": Variable((), _SHARE, "expected at the wrong input token", DERIVATIVES),
         },
@@ -233,7 +234,7 @@ MEASURES: dict[str, Measure] = {
         about="How strongly each hidden token reacts to each input token.",
         variables={
             "jacobian": Variable(MAP, "norm", "norm of the derivative by the input token", DERIVATIVES),
-            "jacobian_error": Variable(MAP, "norm", "its standard error; zero when exact", DERIVATIVES),
+            "jacobian_error": Variable(MAP, "norm", _ERROR, DERIVATIVES),
             "jacobian_probes": Variable((), "directions", "tried of each input token", DERIVATIVES),
             "jacobian_misplaced": Variable((), _SHARE, "expected at the wrong input token", DERIVATIVES),
         },
