@@ -33,14 +33,16 @@ from whence.models.capture import walk
 from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance as of_model
 from whence.models.load import Model, loaded
-from whence.models.memory import HOST, Needs, budget, claim, gigabytes
+from whence.models.memory import HOST, Needs, budget, claim, gigabytes, resident
 from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
+REMEDY = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
 # options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, and the least of them
 SHARES = {"tolerance": True, "block_error": False, "error": False}
 WHOLE = {"seed": 0, "memory": 1}
+POSITIONS = ("targets", "sources")
 log = logging.getLogger("whence")
 
 
@@ -58,7 +60,8 @@ def measure(
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
     `layers` keeps only those blocks (1 is the first). Blocks that do not attend, in hybrids, are NaN where attention is
-    needed. A text longer than the model takes is an error unless `truncate`.
+    needed. A text longer than the model takes is an error unless `truncate`. What would take more than `memory_limit`
+    bytes, or than is free, is refused before anything is computed.
     `progress(done, of)` is called during the computation, and may end it by raising. Other keywords are options of
     the measures, such as `mode` and `error` of contributions; the page of a measure in the documentation lists its own.
     """
@@ -84,6 +87,9 @@ def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str,
     for name, zero in SHARES.items():
         if found.get(name) is not None:
             share(name, found[name], zero)
+    for name in POSITIONS:
+        if found.get(name) is not None:
+            found[name] = list(numbers(name.removesuffix("s"), found[name]))
     for name, least in WHOLE.items():
         if found.get(name) is not None:
             found[name] = whole(name, found[name], least)
@@ -279,11 +285,10 @@ def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, settle
     device = model.model.device
     memory = settled.get("memory")
     memory = budget(needed, device, limit, MEMORY) if memory is None else memory
-    taken = needed.on(device) + needed.uses(memory)
+    taken = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
     if taken > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
-    remedy = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
-    claim(taken, tokens, device, limit, remedy)
+    claim(taken, tokens, device, limit, REMEDY)
     if device.type != HOST.type:
-        claim(needed.results, tokens, HOST, limit, remedy)
+        claim(needed.results, tokens, HOST, limit, REMEDY)
     return {"memory": memory} if "memory" in settled else {}

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import MEASURES, given_by, options_of, owners
 from whence.models.encode import encode, limit, own_mask
-from whence.sentence.measure import measure
+from whence.sentence.measure import REMEDY, measure
 from whence.text.sentence import sentence
 from whence.web.answers import TooLarge
 from whence.web.jobs import Jobs, Progress
@@ -22,6 +22,8 @@ from whence.web.lm_head import prediction
 from whence.web.results import Results, key
 
 if TYPE_CHECKING:
+    import xarray
+
     from whence.models.load import Model
     from whence.text.sentence import Sentence
     from whence.web.limits import Limits
@@ -33,6 +35,7 @@ PORTION = 2**26  # bytes for gradients at a time: with more, nothing is told and
 HEAD = "head"
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
+FEWER = "ask for fewer measures or shorten the text"
 SHORT = 40
 WARM = "The first sentence loads what the next ones need."
 
@@ -114,10 +117,17 @@ class Service:
             dataset = prediction(model, given, options["positions"], truncate)
         else:
             began = time.monotonic()
-            dataset = measure(model, given, names, truncate=truncate, progress=progress, **options)
+            dataset = self._dataset(model, given, names, truncate=truncate, progress=progress, **options)
             if names == ["contribution"]:
                 self._learn(model, dataset.sizes["target"], time.monotonic() - began)
         self.results.put(place, dataset.assign_attrs(_cut(model, given, truncate)))
+
+    def _dataset(self, model: Model, given: Sentence, names: list[str], **options: Any) -> xarray.Dataset:
+        """Measured within the limit; what does not fit is refused in the words of the page."""
+        try:
+            return measure(model, given, names, memory_limit=self.limits.memory, **options)
+        except BadInput as error:
+            raise BadInput(str(error).replace(REMEDY, FEWER)) from error
 
     def _learn(self, model: Model, tokens: int, seconds: float) -> None:
         """How long contribution takes here; a short text says little about a long one."""

@@ -255,7 +255,9 @@ def _pulled(
     ones[torch.arange(len(targets)), targets] = 1
     pulled = ones[:0]
     for step in reversed(chain.steps[:depth]):
-        pulled = torch.cat([step.pull(part) for part in torch.cat([pulled, ones]).split(size)])
+        pulled = torch.cat([pulled, ones])
+        for part in pulled.split(size):
+            part.copy_(step.pull(part))  # in place: pieces that stay between those that go would tear the memory apart
     return rearrange(pulled, "(l t) s m -> l t s m", l=depth).flip(0)
 
 
