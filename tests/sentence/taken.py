@@ -10,7 +10,7 @@ import torch
 from benchmarks.memory import resident, stated, took
 
 from tests import tiny
-from whence.measures.registry import MEASURES
+from whence.measures.table import MEASURES
 from whence.models.load import Model
 
 SLOWER = {"minimum_simplex", "contribution", "jacobian_local", "gradient", "gradient_local"}

@@ -16,7 +16,7 @@ from whence.errors import BadInput
 from whence.linear.fold import bytes_of
 from whence.linear.travel import TANGENTS, Road, portion
 from whence.measures.flow.takes import Chain
-from whence.measures.registry import MEASURES
+from whence.measures.table import MEASURES
 from whence.measures.takes import Sizes
 from whence.models.encode import encode
 from whence.models.linearise import linearised

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import BadInput
-from whence.linear.controls import steadied
+from whence.linear.controls import spread, steadied
 from whence.linear.fold import FOLDED, PLAIN, Folded, making, pays
 from whence.linear.local import measuring
 from whence.linear.travel import Bundle, Road, Sizes, travel
@@ -81,23 +81,29 @@ def sketched(
         squares = trial.steady(everywhere)
         reached = misplaced(*estimate(squares, width, careful=False), whole=trial.whole)
         if reached <= error or needed == width:
-            return Sketch(*estimate(squares, width), reached, needed)
+            return Sketch(*estimate(squares, width, spread=trial.spread()), reached, needed)
         needed = max(needed + 1, _needed(needed, reached, error, width))
 
 
 def estimate(
-    squares: Float[Tensor, "k layer target source"], width: int, careful: bool = True
+    squares: Float[Tensor, "k layer target source"],
+    width: int,
+    careful: bool = True,
+    spread: Float[Tensor, "k layer target source"] | None = None,
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"]]:
     """Norms and standard errors from the squared lengths of k of `width` orthogonal directions.
 
-    A variance from few probes is itself uncertain, so each is pooled with the mean over the targets of its layer and
-    source: right on average, and too small just where the norm came out too small. To be careful, the larger of that
-    and the cell's own is taken: norm ± t error, with Student's t of k - 1 degrees of freedom, then holds the true norm
-    in 95 % of cells. The error of a root is that of the square over twice the root.
+    The variance is that of the squares, or of what is given as their `spread`. From few probes it is itself uncertain,
+    so each is pooled with the mean over the targets of its layer and source: right on average, and too small just where
+    the norm came out too small. To be careful, the larger of that and the cell's own is taken. norm ± t error, with
+    Student's t of k - 1 degrees of freedom, is an interval for a normal mean; squared lengths are skewed, so it is
+    exact only with many probes (what it was measured to hold is in docs/measures/contribution.md). The error of a root
+    is that of the square over twice the root.
     """
     count = len(squares)
     mean = squares.mean(dim=0)
-    own = (squares / torch.where(mean > 0, mean, 1.0)).var(dim=0)  # a mean that is tiny has no square
+    varying = squares if spread is None else spread
+    own = (varying / torch.where(mean > 0, mean, 1.0)).var(dim=0)  # a mean that is tiny has no square
     reached = (mean > 0).sum(dim=1, keepdim=True).clamp(min=1)
     pooled = own.sum(dim=1, keepdim=True) / reached
     shrunk = ((count - 1) * own + PRIOR * pooled) / (count - 1 + PRIOR)
@@ -236,6 +242,10 @@ class _Trial:
         if self.first is None:
             return squares
         return steadied(squares, self.first[:, places], [self.sources[place] for place in places])
+
+    def spread(self) -> Float[Tensor, "k layer target source"]:
+        """How far the steadied lengths of all sources may be off, by leaving out each probe in turn."""
+        return self.squares if self.first is None else spread(self.squares, self.first, self.sources)
 
     def foreseen(self) -> float:
         """What is misplaced when the other sources are like the few, seen at the targets that are those sources."""

@@ -22,6 +22,7 @@ from whence.measures.flow.summaries import shares
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.linearise import linearised
+from whence.models.stack import Stack
 from whence.models.tangent import Chain
 
 NORMS = ("frobenius", "spectral", "ones")
@@ -253,12 +254,22 @@ def _pulled(
     """Cotangents of ones go down, and those of the next layer join them on the way: the last layer's come first."""
     ones = chain.states.new_zeros(len(targets), *chain.states.shape)
     ones[torch.arange(len(targets)), targets] = 1
+    if chain.stack is not None:
+        return torch.stack([_pulled_whole(chain.stack, ones, layer, size) for layer in range(1, depth + 1)])
     pulled = ones[:0]
     for step in reversed(chain.steps[:depth]):
         pulled = torch.cat([pulled, ones])
         for part in pulled.split(size):
             part.copy_(step.pull(part))  # in place: pieces that stay between those that go would tear the memory apart
     return rearrange(pulled, "(l t) s m -> l t s m", l=depth).flip(0)
+
+
+def _pulled_whole(
+    stack: Stack, ones: Float[Tensor, "target s m"], layer: int, size: int
+) -> Float[Tensor, "target source m"]:
+    """By the model's own code from one layer."""
+    nothing = ones.new_zeros(len(ones), layer - 1, *ones.shape[1:])
+    return torch.cat([stack.pull(part) for part in torch.cat([nothing, ones[:, None]], dim=1).split(size)])
 
 
 def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Float[Tensor, "layer target s w"]:
@@ -268,7 +279,7 @@ def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Flo
 def _first(road: Road, asked: _Asked) -> First | None:
     """Layer 1 where its exact norms are cheap; whether they are depends on model and text alone."""
     chain, step = road.chain, road.chain.steps[0]
-    if not multiplies_out(step, MEMORY):
+    if chain.stack is not None or not multiplies_out(step, MEMORY):
         return None
     if not multiplies_out(step, road.memory):
         return First(_exact(chain, replace(asked, layers=(1,)), "frobenius", road.memory, None)[0].square(), None)
