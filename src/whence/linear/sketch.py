@@ -225,7 +225,7 @@ class _Trial:
         if needed > self.road.memory:
             raise BadInput(
                 f"An error that small takes {count} probes of every token, or {gigabytes(needed)}, and"
-                f" {gigabytes(self.road.memory)} may be used; allow a larger error (error=) or more memory (memory_limit=)."
+                f" {gigabytes(self.road.memory)} may be used; allow a larger error (error=) or more (memory_limit=)."
             )
 
     def _telling(self, tangents: int, expected: int) -> Road:
