@@ -24,13 +24,14 @@ from whence.models.capture import visit_blocks
 from whence.models.encode import encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.models.memory import HOST, Needs, budget, claim, gigabytes
+from whence.models.memory import HOST, Needs, budget, claim, gigabytes, resident
 from whence.models.precision import reported
 from whence.sentence.label import labelled
 from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
+REMEDY = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
 log = logging.getLogger("whence")
 
 
@@ -218,11 +219,10 @@ def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int
     """Says what will be taken or refuses it; gives what is left for derivatives."""
     device = model.model.device
     memory = budget(needed, device, limit, MEMORY)
-    taken = needed.on(device) + needed.uses(memory)
+    taken = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
     if taken > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
-    remedy = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
-    claim(taken, tokens, device, limit, remedy)
+    claim(taken, tokens, device, limit, REMEDY)
     if device.type != HOST.type:
-        claim(needed.results, tokens, HOST, limit, remedy)
+        claim(needed.results, tokens, HOST, limit, REMEDY)
     return memory
