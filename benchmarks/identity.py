@@ -14,11 +14,11 @@ from pathlib import Path
 
 import whence
 from benchmarks.clock import one_thread
+from whence.corpus.hidden_states import states_of
 from whence.identity import adam, fast, fast_mlp
 from whence.identity.folds import Fold, folds_of
 from whence.identity.lookup import evaluate
 from whence.identity.probes import Fitted
-from whence.identity.states import states_of
 from whence.identity.task import Task
 
 MRPC = Path(__file__).parents[2] / "shared" / "data" / "mrpc" / "dev.tsv"

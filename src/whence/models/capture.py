@@ -21,17 +21,16 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 
 from whence.errors import Unsupported
-from whence.models import xlnet
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
 from whence.models.hooks import here
 from whence.models.products import overheard
+from whence.models.unchanged import unchanged
 from whence.models.weights import first
 
 SEAM = "whence"
 IMPLEMENTATIONS = {INTERFACE: SEAM, PRODUCTS: "eager"}
-SETTINGS = ("_attn_implementation", "_experts_implementation")  # of a configuration, put back afterwards
 FEW = 32
 Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
 Edit = Callable[[int, Tensor], Tensor | None]
@@ -90,15 +89,21 @@ def _unread(anatomy: Anatomy, why: str) -> str:
 
 def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
     own_positions = anatomy.row is not None and anatomy.row.computes_positions
-    return {"own_positions": own_positions} | (xlnet.ARGUMENTS if anatomy.family == "xlnet" else {})
+    return {"own_positions": own_positions} | dict(anatomy.outside.arguments if anatomy.outside is not None else {})
 
 
 def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
     """The model's first output."""
+    given = given_to(model, batch, own_positions, **more)
+    with threads_for(batch.ids.numel()):
+        return model(**given)[0]
+
+
+def given_to(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> dict[str, Any]:
+    """The arguments of a pass, those that the model takes."""
     given = arguments(model, batch, own_positions) | more
     names = accepted(model)
-    with threads_for(batch.ids.numel()):
-        return model(**{name: value for name, value in given.items() if name in names})[0]
+    return {name: value for name, value in given.items() if name in names}
 
 
 @contextmanager
@@ -126,21 +131,13 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
     """
     with _lock:
         modules = list(model.modules())  # once: a walk takes longer than anything else here
-        settings = [(config, name, getattr(config, name)) for config in _configs(modules) for name in SETTINGS]
-        training = [module for module in modules if module.training]
-        try:
-            if training:
+        with _uncompiled(modules), torch.autocast(model.device.type, enabled=False), unchanged(modules):
+            if any(module.training for module in modules):
                 model.eval()
             if seam is not None:
                 attend_by(modules, IMPLEMENTATIONS[seam])
-            overhearing = overheard(model, _tell) if seam == PRODUCTS else nullcontext()
-            with _uncompiled(modules), torch.autocast(model.device.type, enabled=False), overhearing:
+            with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
                 yield
-        finally:
-            for config, name, setting in settings:
-                setattr(config, name, setting)
-            for module in training:
-                module.training = True
 
 
 def attend_by(modules: Iterable[nn.Module], implementation: str) -> None:
@@ -230,9 +227,9 @@ class _Recorder:
             for block in set(self.anatomy.blocks):
                 hooks.callback(block.register_forward_pre_hook(here(self._begin), with_kwargs=True).remove)
                 hooks.callback(block.register_forward_hook(here(self._end)).remove)
-                if self.anatomy.family == "xlnet":
-                    listener = here(xlnet.listener(block, self._attended, self._project))
-                    attention: Any = block.rel_attn
+                if (outside := self.anatomy.outside) is not None:
+                    listener = here(outside.listener(block, self._attended, self._project))
+                    attention = block.get_submodule(outside.attention)
                     hooks.callback(attention.register_forward_hook(listener, with_kwargs=True).remove)
             for projection in set(self.anatomy.projections.values()):
                 hooks.callback(projection.register_forward_hook(here(self._project)).remove)
@@ -247,9 +244,19 @@ class _Recorder:
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
+        self._check_weights(module, weights)
         replaced = self.edit(len(self.kept) + 1, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
         return replaced
+
+    def _check_weights(self, module: nn.Module, weights: Tensor) -> None:
+        """Loading looked at a few tokens; BigBird attends to long texts in another way, by blocks of tokens."""
+        tokens = self._open["input"].shape[-2] if self._open else weights.shape[-1]
+        if weights.shape[-2:] != (tokens, tokens) or "attention" in self._open:
+            raise Unsupported(
+                f"In {type(self.anatomy.model).__name__} a text of {tokens} tokens is not read by one attention of all"
+                f" tokens to all, as a short one is ({type(module).__name__}); give shorter texts."
+            )
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
         self._open["projected"] = output
@@ -269,7 +276,7 @@ class _Recorder:
             raise _Enough
 
     def _batch_first(self, states: Tensor) -> Tensor:
-        return states.transpose(0, 1) if self.anatomy.family == "xlnet" else states
+        return states.movedim(self.anatomy.batch_axis, 0)
 
 
 def _nothing_attended(states: Tensor) -> dict[str, Any]:

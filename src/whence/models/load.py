@@ -47,6 +47,11 @@ class Model:
         """What can be measured: attention, rows, values, norms, head."""
         return capabilities(self.checks)
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why something cannot be measured, where the check could not even be made."""
+        return {check.gives: check.reason for check in self.checks if check.reason}
+
     def __repr__(self) -> str:
         anatomy = self.anatomy
         return (

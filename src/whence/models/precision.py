@@ -10,6 +10,11 @@ HALF = (torch.float16, torch.bfloat16)
 Some = TypeVar("Some")
 
 
+def reported(dtype: torch.dtype) -> torch.dtype:
+    """What is measured is given back in float64 for a model in float64, and in float32 for all others."""
+    return torch.promote_types(dtype, torch.float32)
+
+
 def single(found: Some) -> Some:
     """The same weights or tensor in float32 where they were in half precision; else as they are."""
     return _single(found)

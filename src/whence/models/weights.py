@@ -7,11 +7,11 @@ from typing import Any
 
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor, float32, nn, promote_types
 from torch.func import functional_call
 
 from whence.errors import Unsupported
-from whence.models.affine import Affine, read_affine
+from whence.models.affine import MERGE, Affine, read_affine
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -38,8 +38,10 @@ class Norm:
         return (states.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
 
     def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
-        normed = self.linear(states) * self.scale(states)
-        return normed if self.bias is None else normed + self.bias
+        """In float32 at least, as the models do: the square of a massive activation is more than float16 holds."""
+        wide = states.to(promote_types(states.dtype, float32))
+        normed = self.linear(wide) * self.scale(wide)
+        return (normed if self.bias is None else normed + self.bias).to(states.dtype)
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,7 @@ def read_norm(module: nn.Module | None, offset: float, ones: Callable[[], Float[
     if module is None or isinstance(module, nn.Identity):
         return None
     if any(module.children()):
-        raise Unsupported(
-            f"{type(module).__name__} is wrapped around a norm, which is not taken apart; of an adapter, merge it into"
-            " the model first (PEFT: merge_and_unload)."
-        )
+        raise Unsupported(f"{type(module).__name__} is wrapped around a norm, which is not taken apart; {MERGE}.")
     weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
     return Norm(
         weight=ones() if weight is None else weight.detach() + offset if offset else weight.detach(),
