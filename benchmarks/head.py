@@ -1,8 +1,8 @@
 """What taking the LM head apart costs on clozes: against the plain forward pass, and against SciPy.
 
-BERT-base in size, random weights; clozes as long as LAMA's. Medians of interleaved repeats. The baseline is what one
-would write: the same batches, and one call of spearmanr for all stages of a sentence. Beside it, one sentence and one
-pair of stages at a time.
+BERT-base in size, random weights; clozes as long as LAMA's. Medians of interleaved repeats, one thread. The baseline is
+what one would write: the same batches, and one call of spearmanr for all stages of a sentence. Beside it, one sentence
+and one pair of stages at a time.
 """
 
 import random
@@ -13,7 +13,8 @@ from scipy.stats import spearmanr
 from transformers import BertConfig, BertForMaskedLM
 
 import whence
-from benchmarks.norms import medians, row
+from benchmarks.clock import medians, one_thread
+from benchmarks.norms import row
 from whence.corpus.cloze import cloze
 from whence.corpus.questions import Question, question
 from whence.measures.lm_head.ranks import ranks, spearman
@@ -28,7 +29,11 @@ LENGTHS = (5, 20)  # words
 
 
 def main() -> None:
-    model = bert()
+    with one_thread():
+        compare(bert())
+
+
+def compare(model: Model) -> None:
     corpus = clozes(model, CLOZES)
     asked = [found for found, _ in (question(model, given) for given in corpus) if found is not None]
     pairs_share = 4 / CLOZES

@@ -18,6 +18,18 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence.corpus.open_run import open_run as open_run
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
+    from whence.measures.options import Block as Block
+    from whence.measures.options import Contribution as Contribution
+    from whence.measures.options import Effective as Effective
+    from whence.measures.options import EffectiveCorrelation as EffectiveCorrelation
+    from whence.measures.options import Gradient as Gradient
+    from whence.measures.options import Jacobian as Jacobian
+    from whence.measures.options import JacobianLocal as JacobianLocal
+    from whence.measures.options import Minimum as Minimum
+    from whence.measures.options import MinimumSimplex as MinimumSimplex
+    from whence.measures.options import Null as Null
+    from whence.measures.options import Origin as Origin
+    from whence.measures.options import ValueRank as ValueRank
     from whence.models.load import load as load
     from whence.page.report import report as report
     from whence.page.widget import widget as widget
@@ -54,9 +66,24 @@ _VERBS = {
     "widget": "whence.page.widget",
 }
 
+# options of measures: whence.measure(model, text, [whence.Contribution(error=0.01)])
+_OPTIONS = (
+    "Block",
+    "Contribution",
+    "Effective",
+    "EffectiveCorrelation",
+    "Gradient",
+    "Jacobian",
+    "JacobianLocal",
+    "Minimum",
+    "MinimumSimplex",
+    "Null",
+    "Origin",
+    "ValueRank",
+)
 _MODULES = ("errors", "plot", "stats")
 
-__all__ = [*_VERBS, *_MODULES]
+__all__ = [*_VERBS, *_OPTIONS, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -64,6 +91,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("importlib.metadata").version("whence")
     if name in _MODULES:
         return importlib.import_module(f"whence.{name}")
+    if name in _OPTIONS:
+        return getattr(importlib.import_module("whence.measures.options"), name)
     if name not in _VERBS:
         raise AttributeError(f"module 'whence' has no attribute {name!r}; its verbs are {', '.join(_VERBS)}")
     return getattr(importlib.import_module(_VERBS[name]), name)

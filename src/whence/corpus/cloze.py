@@ -42,8 +42,8 @@ def cloze(
 
     The corpus is any iterable of sentences with a mask and labels["answer"]; see whence.read("lama:FILE"). With `out`,
     finished parts are kept in that folder, and the same call goes on where it was stopped.
-    `rank(sentence, stage)` is the answer's place, NaN where there is none to look for: `outcome` says why. A sentence
-    with a mask has `spearman` and `pearson` also when its answer is not one token.
+    `place(sentence, stage)` is where the answer stands, NaN where there is none to look for: `outcome` says why. A
+    sentence with a mask has `spearman` and `pearson` also when its answer is not one token.
     """
     stages = stages_of(loaded(model).anatomy)
     settings = {"stages": stages.names}
@@ -67,7 +67,7 @@ def answered(model: Model, stages: Stages, asked: Sequence[Question]) -> Float[T
 
 
 def places(found: Float[Tensor, "n g v"], asked: Sequence[Question]) -> Float[np.ndarray, "n g"]:
-    """The rank of every answer at every stage; NaN where there is none."""
+    """The place of every answer at every stage; NaN where there is none."""
     token = torch.tensor([one.answer if one.answer is not None else -1 for one in asked], device=found.device)
     ranks = place(found, token.clamp(min=0)[:, None].expand(found.shape[:2])).cpu().numpy().astype(np.float32)
     ranks[token.cpu().numpy() < 0] = np.nan
@@ -123,13 +123,13 @@ def _columns(model: Model, stages: Stages, part: Sequence[Sentence]) -> Columns:
         ranks[rows] = places(said, these)
         alike["spearman"][rows] = spearman(said).float().cpu().numpy()
         alike["pearson"][rows] = pearson(said).float().cpu().numpy()
-    return described(part, [outcome for _, outcome in found], asked) | {"rank": ranks, **alike}
+    return described(part, [outcome for _, outcome in found], asked) | {"place": ranks, **alike}
 
 
 def _dataset(table: pa.Table, names: Sequence[str]) -> xarray.Dataset:
     size = len(names)
-    ranks = column(table, "rank", size)
-    data: dict[str, Any] = {"rank": (("sentence", "stage"), ranks), "hits": (("stage", "k"), hits(ranks))}
+    ranks = column(table, "place", size)
+    data: dict[str, Any] = {"place": (("sentence", "stage"), ranks), "hits": (("stage", "k"), hits(ranks))}
     for name in ("spearman", "pearson"):
         data[name] = (("sentence", "stage", "other_stage"), column(table, name, size, size))
     return xarray.Dataset(data, coordinates(table, names) | {"other_stage": list(names)})

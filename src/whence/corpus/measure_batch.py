@@ -1,6 +1,6 @@
 """One batch of sentences, measured: every variable of the plan, what its maps say of each token, and the maps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.corpus.annotate import Coded
-from whence.corpus.plan import Plan
+from whence.corpus.plan import Plan, columns, row_axes
 from whence.corpus.summaries import TO, summaries
-from whence.measures.registry import BY_HEAD, HEADS, MAP, METHODS, RATIO, Settings, variables
+from whence.measures.registry import BY_HEAD, BY_TOKEN, HEAD_TOKEN, HEADS, MAP, Settings, Variable, axes, variables
 from whence.measures.request import computes, with_bases
 from whence.models.batching import padded, padding_id
 from whence.models.block import Batch, Block
@@ -52,10 +52,23 @@ def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str
     tensors = _over_blocks(model, plan, batch, indicator, found)
     tensors = {name: values[places] for name, values in tensors.items()}
     tensors |= _over_model(model, plan, sentences, batch.ids.shape[1])
+    known = variables()
     for name in plan.variables:
         if name in tensors:
-            _KEEP[variables()[name].dims](found, name, tensors[name].movedim(0, 1), indicator)
+            keep = _KEEP[row_axes(known[name])]
+            for column, values in _columns(name, known[name], tensors[name].movedim(0, 1)):
+                keep(found, column, values, known[name], indicator)
     return found
+
+
+def _columns(name: str, variable: Variable, values: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Column -> values, batch and layer first, without the axes that are kept as columns."""
+    dims, known = ["batch", "layer", *(dim for dim in variable.dims if dim != "layer")], axes()
+    apart = [place for place, dim in enumerate(dims) if place > 1 and known[dim].kept == "columns"]
+    if row_axes(variable) == HEADS:  # they are averaged by now
+        apart = []
+    flat = values.movedim(apart, list(range(len(apart)))).flatten(0, len(apart) - 1) if apart else values[None]
+    yield from zip(columns(name, variable), flat, strict=True)
 
 
 def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Float[Tensor, "b s c"]:
@@ -67,13 +80,13 @@ def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Floa
 
 
 def _settings(model: Model, plan: Plan, batch: Batch) -> Settings:
-    return Settings(model.anatomy, batch, with_bases(plan.variables), plan.options, plan.layers)
+    return Settings(model.anatomy, batch, with_bases(plan.variables), layers=plan.layers)
 
 
 def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept: Measured) -> dict[str, Tensor]:
     """Variable -> tensor, layer first. Of attention by head only its summaries and mean outlive the block."""
     settings = _settings(model, plan, batch)
-    functions = computes("block", settings.wanted)
+    functions = computes("block", settings, plan.settings)
     if not functions:
         return {}
     by_head = frozenset(plan.of_dims(HEADS))
@@ -81,15 +94,15 @@ def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept
     def visit(block: Block) -> dict[str, Tensor]:
         if not block.attends:
             return {}
-        found = {name: values for function in functions for name, values in function(block, settings).items()}
+        found = {name: values for function, own in functions for name, values in function(block, own).items()}
         found = {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
         return found | _of_heads({name: found[name] for name in by_head & found.keys()}, indicator, plan)
 
     tensors = _stacked(walk(model.anatomy, batch, visit).blocks)
     places = torch.tensor(plan.layers) - 1
     _sort_heads(kept, {name: tensors.pop(name)[places].movedim(0, 1) for name in list(tensors) if ":" in name})
-    for function in computes("layers", settings.wanted):
-        tensors |= function(tensors, settings)
+    for function, own in computes("layers", settings, plan.settings):
+        tensors |= function(tensors, own)
     return tensors
 
 
@@ -124,8 +137,8 @@ def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) 
     found: dict[str, Tensor] = {}
     for row, coded in enumerate(sentences):
         settings = _settings(model, plan, coded.encoded.batch)
-        for function in computes("model", settings.wanted):
-            for name, values in function(settings).items():
+        for function, own in computes("model", settings, plan.settings):
+            for name, values in function(own).items():
                 if name not in plan.variables:
                     continue
                 if name not in found:
@@ -134,21 +147,32 @@ def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) 
     return found
 
 
-def _keep_map(found: Measured, name: str, values: Float[Tensor, "b l t s"], indicator: Tensor) -> None:
+def _keep_map(
+    found: Measured, name: str, values: Float[Tensor, "b l t s"], variable: Variable, indicator: Tensor
+) -> None:
     found.maps[name] = values.numpy()
-    if name.endswith("_error"):
+    if name.endswith("_se"):
         return
-    for quantity, tensor in summaries(values.nan_to_num(), variables()[name].unit, indicator).items():
+    for quantity, tensor in summaries(values.nan_to_num(), variable.unit, indicator).items():
         (found.classes if quantity == TO else found.tokens)[f"{name}_{quantity}"] = tensor.numpy()
 
 
-def _keep_ratio(found: Measured, name: str, values: Float[Tensor, "b l m t"], indicator: Tensor) -> None:
-    for place, method in enumerate(METHODS):
-        found.tokens[f"{name}_{method}"] = values[:, :, place].numpy()
+def _keep_tokens(found: Measured, name: str, values: Float[Tensor, "b l t"], *_: object) -> None:
+    found.tokens[name] = values.numpy()
 
 
-def _keep_heads(found: Measured, name: str, values: Float[Tensor, "b l h"], indicator: Tensor) -> None:
+def _keep_tokens_of_heads(found: Measured, name: str, values: Float[Tensor, "b l h t"], *_: object) -> None:
+    found.heads[name], found.tokens[name] = values.numpy(), values.mean(dim=2).numpy()
+
+
+def _keep_heads(found: Measured, name: str, values: Float[Tensor, "b l h"], *_: object) -> None:
     found.sentences[name] = values.numpy()
 
 
-_KEEP = {MAP: _keep_map, HEADS: _keep_map, RATIO: _keep_ratio, BY_HEAD: _keep_heads}
+_KEEP: dict[tuple[str, ...] | None, Callable[..., None]] = {
+    MAP: _keep_map,
+    HEADS: _keep_map,
+    BY_TOKEN: _keep_tokens,
+    HEAD_TOKEN: _keep_tokens_of_heads,
+    BY_HEAD: _keep_heads,
+}

@@ -18,7 +18,7 @@ from whence.corpus.part_moments import all_moments
 from whence.corpus.plan import KIND, SHAPE
 from whence.corpus.store import MANIFEST, Store, at, damaged, part_numbers, read_manifest, read_record, record_name
 from whence.errors import BadInput
-from whence.measures.registry import HEADS, MAP, variables
+from whence.measures.registry import ANALYSES, HEADS, MAP, variables
 from whence.models.encode import LABELS
 from whence.models.fingerprint import attributes
 from whence.sealed import Damaged, check_shape, digest
@@ -149,7 +149,7 @@ class Run:
 
 
 _WHY = {
-    "heads": "none of its measures says one number of a head (rank, effective_correlation).",
+    "heads": "none of its measures says one number of a head (value_rank, effective_correlation).",
     "pairs": "none of its measures gives a map of targets and sources.",
     "maps": "maps are kept on request only (maps=True).",
 }
@@ -168,7 +168,7 @@ class Maps(Mapping[int, xarray.Dataset]):
         if table.empty:
             raise KeyError(sentence)
         found = {name: _array(str(name), rows) for name, rows in table.groupby("variable", sort=False)}
-        return xarray.Dataset(found).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
+        return xarray.Dataset(_by_analysis(found)).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._run.sentences["sentence"].tolist())
@@ -211,6 +211,19 @@ class Maps(Mapping[int, xarray.Dataset]):
 def _bytes(file: pyarrow.dataset.ParquetFileFragment) -> int:
     """What its table takes in memory."""
     return sum(group.total_byte_size for group in file.row_groups)
+
+
+def _by_analysis(maps: Mapping[Any, xarray.DataArray]) -> dict[str, xarray.DataArray]:
+    """The analyses of a variable put together, as whence.measure gives them; NaN where another has one more."""
+    known = variables()
+    found = {name: values for name, values in maps.items() if known[name].analysis is None}
+    parts = {name: analysis for name in maps if (analysis := known[name].analysis) is not None}
+    every = pandas.Index([name for name in ANALYSES if name in {analysis for _, analysis in parts.values()}])
+    for whole in dict.fromkeys(variable for variable, _ in parts.values()):
+        own = {analysis: maps[name] for name, (variable, analysis) in parts.items() if variable == whole}
+        joined = xarray.concat(own.values(), pandas.Index(own, name="analysis"), combine_attrs="drop")
+        found[whole] = joined.reindex(analysis=every)
+    return found
 
 
 def _array(name: str, rows: pandas.DataFrame) -> xarray.DataArray:

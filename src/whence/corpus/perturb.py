@@ -57,8 +57,8 @@ def perturb(
 ) -> xarray.Dataset:
     """How each recipe changes what the stages of the head say, sentence by sentence.
 
-    `spearman(recipe, sentence, stage)` compares the scores at the asked place before and after the change; `rank` and
-    `hits` are those of the answers in the sentences as they are, `rank_after` and `hits_after` with the change, and
+    `spearman(recipe, sentence, stage)` compares the scores at the asked place before and after the change; `place` and
+    `hits` are those of the answers in the sentences as they are, `place_after` and `hits_after` with the change, and
     `hits_before` of the same sentences without it. NaN where a recipe does not apply (`applied` counts where it does).
     """
     chosen = recipes_of(recipes)
@@ -167,20 +167,20 @@ def _columns(model: Model, stages: Stages, recipes: Sequence[Recipe], part: Sequ
                 after[rows[kept], which] = places(now, new)
     outcomes = [outcome for _, outcome in found]
     columns = described(part, outcomes, [one for one, _ in found])
-    return columns | {"rank": before, "rank_after": after, "spearman": alike}
+    return columns | {"place": before, "place_after": after, "spearman": alike}
 
 
 def _dataset(table: pa.Table, names: Sequence[str], recipes: Sequence[str]) -> xarray.Dataset:
     size = (len(recipes), len(names))
     by_recipe = ("recipe", "sentence", "stage")
-    ranks_before = column(table, "rank", len(names))
-    alike, after = (column(table, name, *size).swapaxes(0, 1) for name in ("spearman", "rank_after"))
+    ranks_before = column(table, "place", len(names))
+    alike, after = (column(table, name, *size).swapaxes(0, 1) for name in ("spearman", "place_after"))
     applied = ~np.isnan(alike[..., -1])
     same = np.where(applied[..., None], ranks_before[None], np.nan)
     data = {
         "spearman": (by_recipe, alike),
-        "rank": (("sentence", "stage"), ranks_before),
-        "rank_after": (by_recipe, after),
+        "place": (("sentence", "stage"), ranks_before),
+        "place_after": (by_recipe, after),
         "hits": (("stage", "k"), hits(ranks_before)),
         "hits_before": (("recipe", "stage", "k"), hits(same)),
         "hits_after": (("recipe", "stage", "k"), hits(after)),

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,6 +15,7 @@ from whence.corpus.resume import Progress, resumed
 from whence.corpus.run_tables import as_parquet
 from whence.corpus.store import Store, at, read_manifest
 from whence.corpus.worker import Worker
+from whence.measures.options import Options
 from whence.models.load import Model, loaded
 from whence.text.sentence import sentences
 
@@ -23,7 +23,7 @@ from whence.text.sentence import sentences
 def run(
     model: Model,
     corpus: Iterable[object],
-    measures: str | Iterable[str] = ("mixing",),
+    measures: str | Options | Iterable[str | Options] = ("mixing",),
     out: str | Path = "run",
     *,
     engine: str = "local",
@@ -39,13 +39,12 @@ def run(
     batch_tokens: int = 2048,
     total: int | None = None,
     progress: Progress | None = None,
-    **options: Any,
 ) -> str:
     """Measures every sentence of a corpus into tables in the folder `out`; gives back its name for `whence.open_run`.
 
     The corpus is any iterable of texts, pairs or sentences. Started again with the same parameters, a run that was
     stopped goes on where it was, and damaged parts are measured again. `progress(done, of)` counts sentences; `of` is
-    `total`, or the corpus's length, or None. Other keywords are options of the measures.
+    `total`, or the corpus's length, or None.
     """
     loaded(model)
     sentences(corpus)
@@ -55,7 +54,7 @@ def run(
     asked |= {"part_size": part_size, "batch_tokens": batch_tokens}
     with store.locked():
         threads = threads or _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
-        plan = planned(model, measures, options, threads=threads, **asked)
+        plan = planned(model, measures, threads=threads, **asked)
         wanted = manifest(KIND, model, asdict(plan), corpus)
         with resumed(store, wanted, SHAPE, corpus, progress, total, engine) as work:
             worker = Worker(model, plan, work.store)

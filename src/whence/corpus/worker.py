@@ -14,11 +14,11 @@ from whence.corpus.annotate import Coded, coded
 from whence.corpus.measure_batch import Measured, measured
 from whence.corpus.part_moments import Collected, groups_of
 from whence.corpus.parts import Part
-from whence.corpus.plan import Plan
+from whence.corpus.plan import Plan, columns
 from whence.corpus.store import Store, write_part
 from whence.corpus.word_pairs import Pair, pairs
 from whence.errors import BadInput, TooLong
-from whence.measures.registry import BY_HEAD, HEADS
+from whence.measures.registry import BY_HEAD, HEADS, variables
 from whence.models.batching import batches
 from whence.models.encode import encode
 from whence.models.load import Model
@@ -163,7 +163,8 @@ class _Found:
         if self.plan.map_names:
             found["pairs"] = run_tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
         if by_head := self.plan.of_dims(BY_HEAD):
-            found["heads"] = run_tables.head_table(self.sentences, self.heads, layers, by_head)
+            named = [column for name in by_head for column in columns(name, variables()[name])]
+            found["heads"] = run_tables.head_table(self.sentences, self.heads, layers, named)
         if self.plan.maps:
             every = zip(self.sentences, self.maps, strict=True)
             found["maps"] = run_tables.map_table([(each.number, *row) for each, rows in every for row in rows])

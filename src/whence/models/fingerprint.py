@@ -13,7 +13,7 @@ from whence.models.affine import adapters
 from whence.models.load import Model
 from whence.text.sentence import Sentence
 
-SCHEMA = 1  # of a Dataset's dimensions and attributes
+SCHEMA = 2  # of a Dataset's dimensions and attributes
 LIBRARIES = ("whence", "torch", "transformers", "xarray", "numpy")
 FILES = ("pyarrow",)  # which the bytes of stored files depend on besides
 # of a configuration: where it came from, not what it computes
@@ -37,9 +37,15 @@ def attributes(
         **{f"{library}_version": versions[library] for library in LIBRARIES},
         "measures": ",".join(measures),
         "parameters": json.dumps(options, default=str, sort_keys=True),
-        "seed": int(options.get("seed", 0)),
+        "seed": _seed(options),
         "schema": SCHEMA,
     }
+
+
+def _seed(options: Mapping[str, Any]) -> int:
+    """That of the verb, or of the first measure that draws random numbers; 0 when nothing is drawn."""
+    each = (options, *(value for value in options.values() if isinstance(value, Mapping)))
+    return next((int(one["seed"]) for one in each if "seed" in one), 0)
 
 
 def described(model: Model) -> dict[str, Any]:

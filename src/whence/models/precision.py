@@ -25,7 +25,5 @@ def _single(found: Any) -> Any:
         return found.float() if found.dtype in HALF else found
     if not dataclasses.is_dataclass(found) or isinstance(found, type):
         return found
-    before = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    after = {name: _single(value) for name, value in before.items()}
-    changed = any(after[name] is not before[name] for name in before)
-    return dataclasses.replace(found, **after) if changed else found
+    changed = {name: after for name, value in vars(found).items() if (after := _single(value)) is not value}
+    return dataclasses.replace(found, **changed) if changed else found

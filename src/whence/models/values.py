@@ -88,6 +88,6 @@ def _read(anatomy: Anatomy, values: Float[Tensor, "b g s d"], units: Float[Tenso
     rows, width = rearrange(values, "b g s d -> (b s) (g d)"), anatomy.width
     found = Affine(rows[1 : width + 1] - rows[0], rows[0])
     random, heard = rearrange(units, "b s m -> (b s) m")[width + 1 :], rows[width + 1 :]
-    if apart(found(random), heard) > LIMITS[rows.dtype]:
+    if apart(random @ found.weight, heard - rows[0]) > LIMITS[rows.dtype]:  # a large bias would hide the rest
         raise Unsupported(f"The values of the family {anatomy.family!r} are no affine map of what its attention reads.")
     return found

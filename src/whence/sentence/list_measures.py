@@ -2,7 +2,7 @@
 
 import pandas
 
-from whence.measures.registry import MEASURES
+from whence.measures.registry import measures
 
 
 def list_measures() -> pandas.DataFrame:
@@ -10,14 +10,15 @@ def list_measures() -> pandas.DataFrame:
     rows = [
         {
             "measure": name,
-            "variable": variable,
-            "dims": ", ".join(entry.dims),
+            "variable": variable if entry.analysis is None else entry.analysis[0],
+            "analysis": "" if entry.analysis is None else entry.analysis[1],
+            "dims": ", ".join(entry.dims if entry.analysis is None else ("analysis", *entry.dims)),
             "unit": entry.unit,
             "about": entry.about,
             "needs": ", ".join(sorted(entry.needs)),
             "papers": ", ".join(row.papers),
         }
-        for name, row in MEASURES.items()
+        for name, row in measures().items()
         for variable, entry in row.variables.items()
     ]
     return pandas.DataFrame(rows)

@@ -38,9 +38,9 @@ def readable(context: Context, text: str) -> str:
 
 
 def at_gap(context: Context, text: str | None = None, **options: Any) -> xarray.Dataset:
-    """The head at the first gap of the text, or of the study's sentence."""
-    found = lm_head(context.model, text or text_of(context), **options)
-    return found.isel(position=0) if "position" in found.dims else found
+    """The head at the first gap of the text, or of the study's sentence; of the last layer unless one is named."""
+    found = lm_head(context.model, text or text_of(context), **options).isel(position=0)
+    return found if "layer" in options else found.isel(layer=0)
 
 
 def names_of(found: xarray.Dataset) -> list[str]:

@@ -10,6 +10,7 @@ import xarray
 
 from whence.corpus.open_run import Run, open_run
 from whence.corpus.run import run
+from whence.measures.options import Options
 from whence.models.fingerprint import provenance
 from whence.models.load import Model
 from whence.sealed import digest
@@ -69,12 +70,17 @@ class Context:
         return Chosen(corpus or self.corpus, count, prepare)
 
     def run(
-        self, name: str, measures: Iterable[str], sentences: Chosen, model: Model | None = None, **options: Any
+        self,
+        name: str,
+        measures: Iterable[str | Options],
+        sentences: Chosen,
+        model: Model | None = None,
+        **options: Any,
     ) -> Run:
         """The measures over the sentences, from the study's folder if they were measured before."""
         if name not in self.runs:
             of = model or self.model
-            made = repr((of.id, of.revision, sentences.sha256, sorted(measures), options))
+            made = repr((of.id, of.revision, sentences.sha256, sorted(map(str, measures)), options))
             folder = self.out / "runs" / f"{name}-{digest(made)[:8]}"
             folder.parent.mkdir(parents=True, exist_ok=True)
             run(
@@ -90,7 +96,7 @@ class Context:
             self.runs[name] = open_run(folder)
         return self.runs[name]
 
-    def measure(self, text: object, measures: Iterable[str], **options: Any) -> xarray.Dataset:
+    def measure(self, text: object, measures: Iterable[str | Options], **options: Any) -> xarray.Dataset:
         return measure(self.model, text, list(measures), truncate=True, **options)
 
     def telling(self, what: str) -> Callable[[int, int | None], None] | None:
