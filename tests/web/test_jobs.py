@@ -14,6 +14,7 @@ from whence.errors import BadInput
 from whence.web.jobs import Busy, Cancelled, Jobs, TooLong
 from whence.web.results import Gone
 
+
 @pytest.fixture
 def jobs():
     made = Jobs(waiting=3, seconds=60.0)

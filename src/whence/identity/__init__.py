@@ -6,7 +6,7 @@ embedding as its nearest neighbour among those of its sentence.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,7 +114,7 @@ def _experiment(
 
 def _applied(states: States, probes: saved.Saved, wanted: list[int], across: tuple[int, ...]) -> Done:
     """Saved probes on every sentence: there is nothing to train, so all are test sentences."""
-    settings = Settings(**probes.about["settings"] | {"test_layers": across})
+    settings = replace(probes.settings, test_layers=across)
     asked.check_offset(states, settings.offset)
     there = sorted({layer for layer, _ in probes.fitted})
     missing = [layer for layer in wanted if layer not in there]

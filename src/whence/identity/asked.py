@@ -5,18 +5,14 @@ from pathlib import Path
 
 from whence._arguments import numbers
 from whence.errors import BadInput
-from whence.identity.probes import LOSSES, PROBES
+from whence.identity import experiment
+from whence.identity.probes import PROBES
 from whence.identity.saved import ENDING, Saved
 from whence.identity.states import States
 from whence.models.load import Model
 from whence.text.sentence import sentences
 
-CHOICES = {
-    "loss": tuple(LOSSES),
-    "solver": ("fast", "adam"),
-    "target": ("input", "previous"),
-    "embeddings": ("output", "sum"),
-}
+CHOICES = {**experiment.CHOICES, "embeddings": ("output", "sum")}
 
 
 def check_choices(**given: str) -> None:
