@@ -13,6 +13,7 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
+from whence._arguments import whole
 from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
 from whence.corpus.questions import FIRST, SCORED, Question, answer_of, padded, padding_id, question
 from whence.errors import BadInput
@@ -45,7 +46,7 @@ def cloze(
     """
     stages = stages_of(loaded(model).anatomy)
     given = sentences_of(corpus)
-    course = Course(given, part_size, out, progress)
+    course = Course(given, whole("part_size", part_size, 1), out, progress)
     about = {} if out is None else manifest(model, "cloze", {"stages": stages.names})
     table = course.run(about, lambda part: _columns(model, stages, part))
     return _dataset(table, stages.names).assign_attrs(provenance(model, ["cloze"], {}) | counted(table))

@@ -9,6 +9,7 @@ import pyarrow as pa
 import torch
 import xarray
 
+from whence._arguments import whole
 from whence.corpus.cloze import answered, batches, coordinates, counted, described, hits, places, sentences_of
 from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
 from whence.corpus.questions import Question, question
@@ -61,7 +62,7 @@ def perturb(
     """
     chosen = recipes_of(recipes)
     stages = stages_of(loaded(model).anatomy)
-    course = Course(sentences_of(corpus), part_size, out, progress)
+    course = Course(sentences_of(corpus), whole("part_size", part_size, 1), out, progress)
     settings = {"stages": stages.names, "recipes": {name: asdict(recipe) for name, recipe in chosen.items()}}
     about = {} if out is None else manifest(model, "perturb", settings)
     table = course.run(about, lambda part: _columns(model, stages, list(chosen.values()), part))

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
+from whence._arguments import LARGEST, whole
 from whence.corpus.store import FILES, SCHEMA
 from whence.corpus.summaries import quantities
 from whence.errors import BadInput, Unsupported
@@ -29,7 +30,15 @@ from whence.sentence.measure import layers_of, settled_options
 KIND = "run"
 # axes a run has columns for; numbers of one sentence (how many directions a sketch tried) are not kept
 KEPT = (MAP, HEADS, RATIO, BY_HEAD)
+THREADS = 4096  # more than any machine has
 TOO_LONG = ("refuse", "truncate", "skip")
+# parameters that are whole numbers, the least and the most
+COUNTS = {
+    "part_size": (1, LARGEST),
+    "batch_tokens": (1, LARGEST),
+    "threads": (1, THREADS),
+    "neighbours": (0, LARGEST),
+}
 # what tokens can be grouped by in the moments, besides all together
 GROUPS = ("class", "upos", "xpos", "deprel", "ner")
 
@@ -118,6 +127,7 @@ def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, A
             raise Unsupported(f"{name!r} is summed up from contributions; ask for 'contribution'.")
     names = tuple(dict.fromkeys(owners()[variable] for variable in wanted))
     _check(asked)
+    counts = {name: whole(name, asked[name], least, most) for name, (least, most) in COUNTS.items()}
     kept = _kept(wanted, named, asked["maps"])
     if wrong := [name for name in ("targets", "sources") if options.get(name) is not None]:
         raise BadInput(f"{wrong[0]!r} names positions of one sentence, and a corpus has many; leave it out.")
@@ -127,7 +137,9 @@ def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, A
         options=settled_options(names, options),
         layers=tuple(_layers(asked["layers"], wanted, model.anatomy)),
         by=tuple(asked["by"]),
-        **{name: asked[name] for name in ("maps", "neighbours", "too_long", "part_size", "batch_tokens", "threads")},
+        maps=asked["maps"],
+        too_long=asked["too_long"],
+        **counts,
     )
 
 
@@ -200,11 +212,6 @@ def differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
 
 
 def _check(asked: Mapping[str, Any]) -> None:
-    for name in ("part_size", "batch_tokens", "threads"):
-        if asked[name] < 1:
-            raise BadInput(f"{name} is at least 1, and {asked[name]} was given.")
-    if asked["neighbours"] < 0:
-        raise BadInput(f"neighbours is at least 0, and {asked['neighbours']} was given.")
     if asked["too_long"] not in TOO_LONG:
         raise BadInput(f"too_long is one of {', '.join(TOO_LONG)}, and {asked['too_long']!r} was given.")
     if wrong := [name for name in asked["by"] if name not in GROUPS]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from whence._arguments import whole
 from whence.corpus.engines import engine as engine_named
 from whence.corpus.plan import KIND, RECORD, SHAPE, TOO_LONG, differs, identity, manifest, planned
 from whence.corpus.resume import Course, Progress, journal, limit_of
@@ -17,6 +18,8 @@ from whence.errors import BadInput
 from whence.models.load import Model, loaded
 from whence.sealed import Damaged, sealed
 from whence.text.sentence import sentences
+
+WORKERS = 2**16  # more than any cluster has
 
 
 def run(
@@ -50,10 +53,13 @@ def run(
     sentences(corpus)
     work = engine_named(engine)
     store = at(out)
+    workers = None if workers is None else whole("workers", workers, 1, WORKERS)
+    total = None if total is None else whole("total", total, 0)
     asked = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
     asked |= {"part_size": part_size, "batch_tokens": batch_tokens}
     with store.locked():
-        threads = threads or _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
+        if threads is None:
+            threads = _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
         plan = planned(model, measures, options, threads=threads, **asked)
         named = {"name": str(getattr(corpus, "name", type(corpus).__name__)), "limit": limit_of(corpus)}
         wanted = manifest(model, plan, named)

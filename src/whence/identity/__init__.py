@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray
 
+from whence._arguments import positive
 from whence.errors import BadInput
 from whence.identity import asked, saved
 from whence.identity.adam import LEARNING_RATE
@@ -78,6 +79,8 @@ def identify(
     States are kept in `cache` (WHENCE_CACHE, or the user's cache folder): a second experiment reads them from there.
     """
     asked.check_choices(loss=loss, solver=solver, target=target, embeddings=embeddings)
+    folds, offset, seed, memory_limit = asked.checked_numbers(folds, offset, seed, memory_limit)
+    learning_rate, train_share = positive("learning_rate", learning_rate), positive("train_share", train_share)
     texts, fitted = asked.readable_twice(corpus), asked.saved_probes(probe, model)
     count = loaded(model).anatomy.layers
     wanted = asked.layers_of(layers, count, range(1, count + 1) if fitted is None else ())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from whence._arguments import numbers
+from whence._arguments import LARGEST, numbers, seed_of, whole
 from whence.errors import BadInput
 from whence.identity import experiment
 from whence.identity.probes import PROBES
@@ -19,6 +19,12 @@ def check_choices(**given: str) -> None:
     for name, value in given.items():
         if value not in CHOICES[name]:
             raise BadInput(f"There is no {name} {value!r}; there are: {', '.join(CHOICES[name])}.")
+
+
+def checked_numbers(folds: int, offset: int, seed: int, limit: int | None) -> tuple[int, int, int, int | None]:
+    """The same, when they are whole numbers that make sense."""
+    found = None if limit is None else whole("memory_limit", limit, 1)
+    return whole("folds", folds, 1), whole("offset", offset, -LARGEST), seed_of(seed), found
 
 
 def saved_probes(probe: str | Path, model: Model) -> Saved | None:

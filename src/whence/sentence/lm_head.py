@@ -9,7 +9,7 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
-from whence._arguments import numbers
+from whence._arguments import numbers, whole
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
@@ -42,13 +42,14 @@ def lm_head(
     the last stage of the last layer asked for puts first.
     """
     stages = stages_of(loaded(model).anatomy)
+    k = whole("k", k, 1)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     places = positions_of(model, encoded, position)
     layers = layers_of(layer, model.anatomy.layers)
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, layers)
     found = scores(stages, states.flatten(0, 1)).unflatten(0, (len(layers), len(places)))
-    dataset = _labelled(model, stages, encoded, found, places, layers, _count(k))
+    dataset = _labelled(model, stages, encoded, found, places, layers, k)
     several = {"layer": isinstance(layer, Iterable), "position": len(places) > 1}
     single = {axis: 0 for axis in LEADING if not several[axis]}
     options = {"position": places, "layer": layers, "k": k}
@@ -132,12 +133,6 @@ def _last(encoded: Encoded) -> int:
 def _masks(model: Model, encoded: Encoded) -> list[int]:
     token = model.tokenizer.mask_token_id
     return [] if token is None else (encoded.batch.ids[0] == token).nonzero().flatten().tolist()
-
-
-def _count(k: int) -> int:
-    if k < 1:
-        raise BadInput(f"How many of the best tokens to show is at least 1, and {k} was given.")
-    return k
 
 
 def _labelled(

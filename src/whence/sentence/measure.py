@@ -12,7 +12,7 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence._arguments import numbers, share, whole
+from whence._arguments import LARGEST, SEEDS, numbers, share, whole
 from whence.errors import BadInput
 from whence.measures.flow.summaries import NEIGHBOURS
 from whence.measures.registry import (
@@ -38,9 +38,9 @@ from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
-# options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, and the least of them
+# options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, the least and most
 SHARES = {"tolerance": True, "block_error": False, "error": False}
-WHOLE = {"seed": 0, "memory": 1}
+WHOLE = {"seed": (0, SEEDS), "memory": (1, LARGEST)}
 log = logging.getLogger("whence")
 
 
@@ -67,6 +67,7 @@ def measure(
     settled = settled_options(names, options)
     kept = layers_of(layers, model.anatomy.layers)
     _check_attending(kept, wanted.values(), model.anatomy)
+    memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     needed = needs(model, wanted, len(encoded.tokens), kept, settled)
@@ -84,9 +85,9 @@ def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str,
     for name, zero in SHARES.items():
         if found.get(name) is not None:
             share(name, found[name], zero)
-    for name, least in WHOLE.items():
+    for name, (least, most) in WHOLE.items():
         if found.get(name) is not None:
-            found[name] = whole(name, found[name], least)
+            found[name] = whole(name, found[name], least, most)
     return found
 
 
