@@ -109,7 +109,7 @@ def test_how_to_read(given, found):
     ],
 )
 @pytest.mark.parametrize(
-    "command", [["measure", "--out", "run"], ["identify"], ["head"], ["study", "mixing", "--out", "study", "--data"]]
+    "command", [["measure", "--out", "run"], ["identify"], ["lm-head"], ["study", "mixing", "--out", "study", "--data"]]
 )
 def test_every_command_is_told_how_to_read(blimp, tmp_path, monkeypatch, capsys, command, given, says):
     monkeypatch.chdir(tmp_path)

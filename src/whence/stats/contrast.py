@@ -42,7 +42,7 @@ def contrasts(
     """
     share("level", level)
     resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)
-    permutations = whole("permutations", permutations, 1, DRAWS)
+    permutations = whole("permutations", permutations, 0, DRAWS)
     how = _How(cluster, level, permutations, resamples, seed)
     known = set(table[group].unique()) if group in table else set()
     if wrong := [side for pair in pairs or () for side in pair if known and side not in known]:
