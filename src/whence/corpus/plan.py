@@ -166,7 +166,7 @@ def _axes(dims: tuple[str, ...]) -> str:
     return f"the axes ({', '.join(dims)})" if dims else "no axes"
 
 
-def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
+def _layers(asked: int | Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
     """Layers that have every variable, so that no row of a table is empty in part."""
     attention = [name for name, variable in wanted.items() if variable.of_attention]
     if asked is None and len(attention) == len(wanted):
