@@ -12,6 +12,7 @@ import torch
 import xarray
 from torch import Tensor
 
+from whence._arguments import whole
 from whence.errors import BadInput
 from whence.measures.options import Options
 from whence.measures.registry import Settings, Variable, axes, chosen, owners, variables
@@ -66,6 +67,7 @@ def measure(
     wanted, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
     kept = layers_of(layers, model.anatomy.layers)
     _check_attending(kept, wanted.values(), model.anatomy)
+    memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     rows = targets_of(targets, len(encoded.tokens))
