@@ -98,6 +98,7 @@ CONFIGS |= {
     "layoutlm": ("layoutlm", SMALL),
     "xlm-roberta-xl": ("xlm-roberta-xl", SMALL | PAD),
     "nomic_bert": ("nomic_bert", SMALL),
+    "esm": ("esm", SMALL | PAD | {"mask_token_id": 3}),
     "modernbert-decoder": (
         "modernbert-decoder",
         SMALL | PAD | {"local_attention": 6, "global_attn_every_n_layers": 2},
@@ -213,7 +214,7 @@ SWITCHED = [name for name in EXPERTS if name != "llama4_text"]  # whose experts 
 NO_VALUE_MAP = {"deepseek_v2", "deepseek_v3"}  # a norm stands between what the attention reads and its values
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
 MASKED |= {"ernie", "data2vec-text", "eurobert", "deberta", "deberta-v2", "mpnet", "megatron-bert", "rembert"}
-MASKED |= {"layoutlm", "xlm-roberta-xl", "nomic_bert"}
+MASKED |= {"layoutlm", "xlm-roberta-xl", "nomic_bert", "esm"}
 
 
 def batch(lengths: list[int], side: str = "right", seed: int = 0, vocabulary: int = 90) -> Batch:

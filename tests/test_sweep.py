@@ -6,7 +6,7 @@ import pytest
 
 from tests.families import build
 from tests.sweep import examine
-from tests.sweep.examine import CRASHED, FULL, REFUSED, WRONG, verdict_on
+from tests.sweep.examine import CRASHED, FULL, REFUSED, TEXTLESS, UNBUILT, WRONG, examined, verdict_on
 from tests.sweep.shrink import models
 from tests.sweep.table import BEGIN, END, write
 from tests.sweep.trial import tried
@@ -41,7 +41,7 @@ def test_a_model_that_loading_changed_is_wrong(monkeypatch):
 
     monkeypatch.setattr(examine.whence, "load", changing)
     found = verdict_on(build("bert", num_hidden_layers=1), "bert")
-    assert found.outcome == WRONG and "settings changed" in found.said
+    assert found.outcome == WRONG and "changed: settings" in found.said
 
 
 def test_other_logits_and_derivatives_are_wrong(monkeypatch):
@@ -79,8 +79,13 @@ def test_a_trial_that_takes_too_long_is_ended(tmp_path):
 def test_the_table_takes_the_place_of_the_last(tmp_path):
     page = tmp_path / "models.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    verdict = {"outcome": REFUSED, "model": "X", "gives": [], "said": "X has no vocabulary, so it reads no text."}
+    verdict = {"outcome": REFUSED, "model": "X", "gives": [], "said": "X is an encoder-decoder, which is not read."}
     write([{"type": "x", "verdict": verdict}], page)
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
-    assert "| refused | reads no text | 1 | `x` |" in text and "refused 1, crashed 0" in text
+    assert "| refused | an encoder-decoder | 1 | `x` |" in text and "refused 1, crashed 0" in text
+
+
+@pytest.mark.parametrize(("kind", "outcome"), [("sam_mask_decoder", TEXTLESS), ("t5_gemma_module", UNBUILT)])
+def test_what_reads_no_text_is_counted_apart(kind, outcome):
+    assert examined(kind)["verdict"]["outcome"] == outcome

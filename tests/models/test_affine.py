@@ -118,16 +118,20 @@ def test_merged_and_several_adapters():
     assert apart(measured(model), both) < 1e-4
 
 
-@pytest.mark.parametrize("kind", ["IA3Config", "LoHaConfig"])
+OTHERS = {
+    "IA3Config": {"feedforward_modules": [], "init_ia3_weights": False},
+    "LoHaConfig": {"init_weights": False},
+    "OFTConfig": {"oft_block_size": 8, "init_weights": False},  # turn what they read, so the layer inside reads it not
+    "HRAConfig": {"init_weights": False},
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
 def test_adapters_of_other_kinds_are_asked(kind):
-    settings = {
-        "IA3Config": {"target_modules": ["dense"], "feedforward_modules": [], "init_ia3_weights": False},
-        "LoHaConfig": {"target_modules": ["dense"], "init_weights": False},
-    }[kind]
     network = build("bert", pad_token_id=0)
-    network.add_adapter(getattr(peft, kind)(**settings))
+    network.add_adapter(getattr(peft, kind)(target_modules=["dense"], **OTHERS[kind]))
     for name, parameter in network.named_parameters():
-        if any(part in name for part in ("ia3", "hada")):
+        if any(part in name for part in ("ia3", "hada", "oft", "hra")):
             parameter.data.add_(0.3 * torch.randn_like(parameter))
     assert apart(measured(network), measured(merged(network))) < 1e-4
 
@@ -136,7 +140,7 @@ def test_an_adapter_around_a_norm_is_refused_by_name():
     network = build("bert", pad_token_id=0)
     with pytest.warns(UserWarning, match="Unsupported layer type"):
         network.add_adapter(peft.LNTuningConfig(target_modules=["attention.output.LayerNorm"]))
-    with pytest.raises(Unsupported, match="merge it into the model first"):
+    with pytest.raises(Unsupported, match="merge the adapter first"):
         whence.load(network, tokenizer())
 
 

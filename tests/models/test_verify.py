@@ -10,6 +10,8 @@ from transformers import (
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
     AutoModelForMaskedLM,
+    CLIPTextModel,
+    SiglipTextModel,
 )
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.models.bert import modeling_bert
@@ -17,7 +19,7 @@ from transformers.models.bert import modeling_bert
 from tests.families import CONFIGS, EXPERTS, GROUPED, SMALL, SWITCHED, build, scatter
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.capture import SEAM, trace
-from whence.models.families import Around
+from whence.models.families import HEADS, Around
 from whence.models.locate import locate, probe
 from whence.models.verify import capabilities, verify
 
@@ -68,6 +70,22 @@ def test_a_model_that_also_reads_images_is_read_on_text(kind):
     model = scatter(AutoModelForImageTextToText.from_config(config)).eval()
     anatomy = locate(model)
     assert anatomy.layers == 3 and capabilities(verify(anatomy)) == EVERYTHING
+
+
+@pytest.mark.parametrize("kind", [CLIPTextModel, SiglipTextModel])
+def test_the_reader_of_text_beside_one_of_pictures(kind):
+    model = scatter(kind(kind.config_class(**SMALL, eos_token_id=2))).eval()
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"head"}
+
+
+def test_a_model_around_the_familys_has_a_head_of_its_own(monkeypatch):
+    """ModernVBERT's is listed; one that is not is no LM head."""
+    text = SMALL | {"local_attention": 6, "global_attn_every_n_layers": 2, "pad_token_id": 0}
+    config = AutoConfig.for_model("modernvbert", text_config=text, vision_config=SEES | {"image_size": 28})
+    model = scatter(AutoModelForMaskedLM.from_config(config)).eval()
+    assert capabilities(verify(locate(model))) == EVERYTHING
+    monkeypatch.delitem(HEADS, "modernvbert")
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"head"}
 
 
 def test_an_activation_with_weights_of_its_own():

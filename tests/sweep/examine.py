@@ -15,9 +15,11 @@ from transformers import PreTrainedModel
 
 import whence
 from tests import tiny
-from tests.sweep.shrink import models
+from tests.sweep.condition import changed, condition
+from tests.sweep.shrink import models, reads_text
 from whence.errors import WhenceError
-from whence.measures.registry import MEASURES, given_by
+from whence.measures.registry import given_by
+from whence.measures.table import MEASURES
 from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import trace
@@ -33,8 +35,9 @@ LONGEST = 500  # characters of a sentence
 UNCOMPARED = "derivatives not compared with autograd"
 
 FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT = "full", "partial", "refused", "crashed", "wrong", "not built"
-OUTCOMES = (FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT)
-WORST_FIRST = (WRONG, CRASHED, FULL, PARTIAL, REFUSED, UNBUILT)  # of the classes of one type
+TEXTLESS = "reads no text"  # vision, sound, proteins' shapes: refused, or not built because there is nothing to read
+OUTCOMES = (FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT, TEXTLESS)
+WORST_FIRST = (WRONG, CRASHED, FULL, PARTIAL, REFUSED, UNBUILT, TEXTLESS)  # of the classes of one type
 EVERYTHING = frozenset(
     {"attention", "attention throughout", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
 )
@@ -57,28 +60,29 @@ def examined(kind: str) -> dict[str, Any]:
     try:
         verdicts = [verdict_on(model, name) for name, model in models(kind)]
     except (LookupError, ValueError) as error:
-        verdicts = [Verdict(UNBUILT, said=str(error))]
+        verdicts = [Verdict(UNBUILT if reads_text(kind) else TEXTLESS, said=str(error))]
     best = sorted(verdicts, key=lambda verdict: (WORST_FIRST.index(verdict.outcome), -len(verdict.gives)))[0]
     return {"type": kind, "verdict": asdict(best), "classes": [asdict(verdict) for verdict in verdicts]}
 
 
 def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
     """One model, loaded and measured."""
-    before, given = _condition(model), copy.deepcopy(model)
+    before, given = condition(model), copy.deepcopy(model)
     try:
         loaded = whence.load(model, tiny.tokenizer())
         gives = tuple(sorted(loaded.gives))
     except WhenceError as error:
-        if changed := _changed(before, _condition(model)):
-            return Verdict(WRONG, name, said=f"{changed} changed by a refusal")
-        return Verdict(REFUSED if _is_sentence(str(error)) else CRASHED, name, said=str(error))
+        if kinds := changed(before, condition(model)):
+            return Verdict(WRONG, name, said=f"changed by a refusal: {kinds}")
+        return Verdict(_refusal(str(error)), name, said=str(error))
     except Exception as error:
         return Verdict(CRASHED, name, said=_traced("load", error))
     try:
         wrong, note = _compared(loaded, given)
     except Exception as error:
         return Verdict(CRASHED, name, gives, _traced("measure", error))
-    wrong += [f"{changed} changed" for changed in [_changed(before, _condition(model))] if changed]
+    if kinds := changed(before, condition(model)):
+        wrong.append(f"changed: {kinds}")
     if wrong:
         return Verdict(WRONG, name, gives, "; ".join(wrong))
     full = EVERYTHING if loaded.model.get_output_embeddings() is not None else EVERYTHING - {"head"}
@@ -87,9 +91,7 @@ def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
 
 def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]:
     """What differs from the model's own outputs, having measured all that it gives; and what could not be compared."""
-    for name in given_by(model.gives, MEASURES):
-        with suppress(WhenceError):  # a measure may be refused by itself: DeepSeek's values are no affine map
-            whence.measure(model, TEXT, name)
+    _measured(model, given_by(model.gives, MEASURES))
     if "head" in model.gives:
         whence.lm_head(model, TEXT, position=1)
     batch = encode(model.anatomy, model.tokenizer, sentence(TEXT)).batch
@@ -108,6 +110,16 @@ def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]
     if error is not None and not error <= CLOSE_DERIVATIVE:
         found.append(f"derivatives ({error:.2g})")
     return found, UNCOMPARED if error is None else ""
+
+
+def _measured(model: Model, names: list[str]) -> None:
+    """All at once, or those that can be had: one may be refused by itself (DeepSeek's values are no affine map)."""
+    try:
+        whence.measure(model, TEXT, names)
+    except WhenceError:
+        for name in names:
+            with suppress(WhenceError):
+                whence.measure(model, TEXT, name)
 
 
 def _arguments(model: PreTrainedModel, batch: Batch, **more: Any) -> dict[str, Any]:
@@ -198,30 +210,6 @@ class _Ends:
         self.output = _first(output)
 
 
-def _condition(model: PreTrainedModel) -> dict[str, Any]:
-    """Everything about a model that has to be the same afterwards."""
-    parts = dict(model.named_modules())
-    configs = [part.config for part in parts.values() if isinstance(part, PreTrainedModel)]
-    return {
-        "modules": {name: type(part).__name__ for name, part in parts.items()},
-        "training": {name: part.training for name, part in parts.items()},
-        "hooks": {name: _hooks(part) for name, part in parts.items()},
-        "settings": [str(config.to_dict()) for config in configs],
-        "attention implementation": [config._attn_implementation for config in configs],
-        "weights": {name: (tensor.dtype, float(tensor.double().sum())) for name, tensor in model.state_dict().items()},
-    }
-
-
-def _hooks(part: nn.Module) -> int:
-    """Without those that transformers puts there by itself, in the first pass that asks for states."""
-    hooks = [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]
-    return sum(not str(hook.__module__).startswith("transformers") for hook in hooks)
-
-
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> str:
-    return ", ".join(name for name in before if str(before[name]) != str(after[name]))
-
-
 def _close(found: Tensor | None, expected: Tensor) -> bool:
     if found is None or found.shape != expected.shape:
         return False
@@ -232,6 +220,12 @@ def _first(output: Any) -> Tensor:
     if isinstance(output, Tensor):
         return output
     return output[0]
+
+
+def _refusal(said: str) -> str:
+    if not _is_sentence(said):
+        return CRASHED
+    return TEXTLESS if said.endswith("so it reads no text.") else REFUSED
 
 
 def _is_sentence(said: str) -> bool:

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,9 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
 from transformers.models.auto import modeling_auto
 
 from tests.families import EVERY, UNATTENDED, scatter
+from tests.sweep.special import CLASSES, NEEDED, SETTINGS
 
-LARGEST = 60_000_000  # parameters of a model that is built
+LARGEST = 100_000_000  # parameters of a model that is built
 VOCABULARY = 97
 
 # the first mapping that has a type gives its class, and so does each of the others
@@ -47,11 +49,10 @@ SMALL: dict[int, str] = {
 }
 LIMITS = {name: limit for limit, names in SMALL.items() for name in names.split()}
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers")
+# what says nothing of the size, or numbers layers that are no longer there
 DROPPED = {"transformers_version", "id2label", "label2id", "architectures", "dtype", "auto_map", "_name_or_path"}
+DROPPED |= {"per_layer_config", "out_features", "out_indices", "_out_features", "_out_indices", "stage_names"}
 TURNS = [2, 3, 3]  # of a rotation in three dimensions, together half a head
-
-# what the rules above do not make small or whole
-SPECIAL: dict[str, dict[str, Any]] = {}
 
 
 def models(kind: str) -> Iterator[tuple[str, PreTrainedModel]]:
@@ -72,28 +73,36 @@ def models(kind: str) -> Iterator[tuple[str, PreTrainedModel]]:
         raise ValueError(reasons[0])
 
 
-def _classes(kind: str) -> list[type[PreTrainedModel]]:
-    """The type's own classes by transformers' tables, or else those of its file that name its configuration."""
-    tables = [getattr(modeling_auto, f"MODEL_FOR_{name}_MAPPING_NAMES") for name in MAPPINGS]
-    names = [table.get(kind) for table in (*tables, modeling_auto.MODEL_MAPPING_NAMES)]
-    flat = [name for entry in names for name in (entry if isinstance(entry, tuple) else (entry,)) if name]
-    module = _file(kind)
-    found = [getattr(module, name) for name in dict.fromkeys(flat) if hasattr(module, name)]
-    return found if found or module is None else _of_configuration(module, CONFIG_MAPPING[kind])
-
-
-def _file(kind: str) -> Any:
-    """The module with the type's models, which lies beside its configuration."""
+def reads_text(kind: str) -> bool:
+    """Whether its configuration has a vocabulary of tokens, its own or that of a part."""
     try:
-        return importlib.import_module(CONFIG_MAPPING[kind].__module__.replace(".configuration_", ".modeling_"))
-    except ModuleNotFoundError:
-        return None
+        return hasattr(CONFIG_MAPPING[kind]().get_text_config(), "vocab_size")
+    except ValueError:  # it has several such parts, or needs more to be made at all
+        return True
+
+
+def _classes(kind: str) -> list[type[PreTrainedModel]]:
+    """The type's own classes by transformers' tables, or else those of its files that name its configuration."""
+    tables = [getattr(modeling_auto, f"MODEL_FOR_{name}_MAPPING_NAMES") for name in MAPPINGS]
+    names = [table.get(kind) for table in (*tables, modeling_auto.MODEL_MAPPING_NAMES)] + [CLASSES.get(kind)]
+    flat = [name for entry in names for name in (entry if isinstance(entry, tuple) else (entry,)) if name]
+    files = _files(kind)
+    found = [getattr(file, name) for name in flat for file in files if hasattr(file, name)]
+    others = [cls for file in files for cls in _of_configuration(file, CONFIG_MAPPING[kind])]
+    return list(dict.fromkeys(found)) or others[:3]
+
+
+def _files(kind: str) -> list[Any]:
+    """The modules with the type's models, which lie beside its configuration."""
+    package = importlib.import_module(CONFIG_MAPPING[kind].__module__.rpartition(".")[0])
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    return [importlib.import_module(f"{package.__name__}.{name}") for name in names if name.startswith("modeling_")]
 
 
 def _of_configuration(module: Any, config: type) -> list[type[PreTrainedModel]]:
     found = [cls for cls in vars(module).values() if inspect.isclass(cls) and issubclass(cls, PreTrainedModel)]
     own = [cls for cls in found if cls.__module__ == module.__name__ and not cls.__name__.endswith("PreTrainedModel")]
-    return [cls for cls in own if cls.config_class is config][:3]
+    return [cls for cls in own if cls.config_class is config]
 
 
 def _built(kind: str, cls: type[PreTrainedModel]) -> PreTrainedModel:
@@ -120,8 +129,9 @@ def _configurations(kind: str) -> Iterator[Any]:
     cls = CONFIG_MAPPING[kind]
     if (own := {**EVERY, **UNATTENDED}.get(kind)) is not None and own[0] == kind:
         yield lambda: cls(**own[1])
-    yield lambda: cls(**_small(cls()) | SPECIAL.get(kind, {}))
-    yield lambda: cls(**_small(cls(), lists=False) | SPECIAL.get(kind, {}))
+    needed = NEEDED.get(kind, {})
+    yield lambda: cls(**_small(cls(**needed)))
+    yield lambda: cls(**_small(cls(**needed), lists=False))
     yield cls
 
 
@@ -134,7 +144,7 @@ def _small(config: PreTrainedConfig, lists: bool = True) -> dict[str, Any]:
     small |= {name: _small(part, lists) for name, part in parts.items()}
     if lists:
         small = {name: value for name, value in small.items() if name not in ("layer_types", "layers_block_type")}
-    return small
+    return small | SETTINGS.get(config.model_type, {})
 
 
 def _field(name: str, value: Any, layers: int | None) -> Any:

@@ -6,13 +6,12 @@ from typing import Any
 
 import transformers
 
-from tests.sweep.examine import EVERYTHING, FULL, OUTCOMES, PARTIAL, REFUSED, UNBUILT
+from tests.sweep.examine import EVERYTHING, FULL, OUTCOMES, PARTIAL, REFUSED, TEXTLESS, UNBUILT
 
 BEGIN, END = "<!-- written by make families: begin -->", "<!-- written by make families: end -->"
 # why a type is refused or not built, by words of what was said
 REASONS = {
     "encoder-decoder": "an encoder-decoder",
-    "reads no text": "reads no text",
     "on tokens alone": "needs more than tokens",
     "no list of blocks": "no list of blocks that read all tokens once",
     "without calling them": "its blocks are not called as modules",
@@ -56,6 +55,8 @@ def _row(verdict: dict[str, Any]) -> tuple[str, str]:
     if outcome == PARTIAL:
         missing = sorted(EVERYTHING - set(verdict["gives"]))
         return outcome, f"without {', '.join(missing)}"
+    if outcome == TEXTLESS:
+        return outcome, "pictures, sound or something else alone"
     if outcome in (REFUSED, UNBUILT):
         found = (reason for words, reason in REASONS.items() if words in said)
         return outcome, next(found, "its configuration cannot be made small here" if outcome == UNBUILT else said)

@@ -1,14 +1,13 @@
 """A masked sentence as a question to a model: its tokens, the place that is asked about, the token that is right."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from string import punctuation
 from typing import Any
 
 import torch
 
-from whence.errors import BadInput
+from whence.errors import BadInput, TooLong
 from whence.models.block import Batch
 from whence.models.encode import encode
 from whence.models.load import Model
@@ -19,10 +18,11 @@ FIRST = "scored, the first of several masks"  # as LAMA's own evaluation does
 NO_MASK = "no mask"
 NOT_LAST = "the mask is not last, and a decoder sees only what is before it"
 TOO_LONG = "longer than the model takes"
+NO_TOKEN = "no token before the mask"
 NO_ANSWER = "no answer"
 UNKNOWN = "the answer is not in the vocabulary"
 NOT_ONE_TOKEN = "the answer is not one token"
-OUTCOMES = (SCORED, FIRST, NOT_ONE_TOKEN, UNKNOWN, NO_ANSWER, NO_MASK, NOT_LAST, TOO_LONG)
+OUTCOMES = (SCORED, FIRST, NOT_ONE_TOKEN, UNKNOWN, NO_ANSWER, NO_MASK, NOT_LAST, NO_TOKEN, TOO_LONG)
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,11 @@ class Question:
     special: tuple[bool, ...]
     position: int
     answer: int | None
+
+    @property
+    def batch(self) -> Batch:
+        segments = None if self.segments is None else torch.tensor([self.segments])
+        return Batch(torch.tensor([self.ids]), torch.ones(1, len(self.ids), dtype=torch.bool), segments)
 
 
 def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
@@ -47,31 +52,16 @@ def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     asked = sentence if not causal else Sentence(first.before.rstrip())
     try:
         encoded = encode(model.anatomy, model.tokenizer, asked)
-    except BadInput:
+    except TooLong:
         return None, TOO_LONG
+    except BadInput:
+        return None, NO_TOKEN
     ids = tuple(encoded.batch.ids[0].tolist())
-    position = _last(encoded.special) if causal else ids.index(model.tokenizer.mask_token_id)
+    position = encoded.last if causal else ids.index(model.tokenizer.mask_token_id)
     answer, outcome = _answer(model, sentence, first, ids, position)
     segments = None if encoded.batch.segments is None else tuple(encoded.batch.segments[0].tolist())
     found = Question(ids, segments, tuple(encoded.special), position, answer)
     return found, FIRST if outcome == SCORED and len(gaps) > 1 else outcome
-
-
-def padded(questions: Sequence[Question], padding: int) -> Batch:
-    """Questions side by side, filled up on the right."""
-    width = max(len(asked.ids) for asked in questions)
-    ids = torch.tensor([[*asked.ids, *[padding] * (width - len(asked.ids))] for asked in questions])
-    mask = torch.tensor([[place < len(asked.ids) for place in range(width)] for asked in questions])
-    if questions[0].segments is None:
-        return Batch(ids, mask)
-    kinds = torch.tensor([[*(asked.segments or ()), *[0] * (width - len(asked.ids))] for asked in questions])
-    return Batch(ids, mask, kinds)
-
-
-def padding_id(model: Model) -> int:
-    """Any token will do behind the mask; the tokenizer's own where it has one."""
-    token = model.tokenizer.pad_token_id
-    return int(token) if token is not None and token >= 0 else 0
 
 
 @dataclass(frozen=True)
@@ -92,11 +82,6 @@ def _gaps(model: Model, sentence: Sentence) -> list[_Gap]:
         for found in written.finditer(text)
         if text[: found.start()].strip() or not model.anatomy.causal
     ]
-
-
-def _last(special: Sequence[bool]) -> int:
-    """The last token that stands for text."""
-    return max((place for place, flag in enumerate(special) if not flag), default=len(special) - 1)
 
 
 def _answer(model: Model, sentence: Sentence, gap: _Gap, ids: tuple[int, ...], position: int) -> tuple[int | None, str]:

@@ -24,10 +24,12 @@ from whence.linear.controls import spread, steadied
 from whence.linear.fold import FOLDED, PLAIN, Folded, making, pays
 from whence.linear.local import measuring
 from whence.linear.travel import Bundle, Road, Sizes, travel
+from whence.models.memory import gigabytes
 from whence.models.tangent import Chain
 
 PILOT, SOME = 4, 12  # probes and sources tried before the number needed is estimated
 MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again; else it is one fewer
+COPIES = 3  # of what the probes found, while their mean is steadied and its error estimated
 USUAL = 10  # probes that progress counts on before it is known how many it takes
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
@@ -193,6 +195,8 @@ class _Trial:
     def reach(self, count: int, places: Iterable[int], expected: int = 0) -> None:
         """So many probes for the sources at these places, out of those expected in all."""
         chain, squares = self.road.chain, self.squares
+        if count > PILOT:
+            self._check_room(count)
         squares = torch.cat([squares, squares.new_zeros(max(0, count - len(squares)), *squares.shape[1:])])
         lacking = [(place, range(self.done[place], count)) for place in places if self.done[place] < count]
 
@@ -208,11 +212,21 @@ class _Trial:
         ]
         if bundles:
             tangents = sum(len(bundle.vectors) for bundle in bundles)
-            travel(self._telling(tangents, expected), bundles, visit)
+            road = self._telling(tangents, expected)
+            travel(replace(road, memory=road.memory - _bytes(squares)), bundles, visit)
             self.spent += tangents
         for place, _ in lacking:
             self.done[place] = count
         self.squares = squares
+
+    def _check_room(self, count: int) -> None:
+        """What so many probes find has to fit into the memory too."""
+        needed = COPIES * count * _bytes(self.squares.new_empty(1, *self.squares.shape[1:]))
+        if needed > self.road.memory:
+            raise BadInput(
+                f"An error that small takes {count} probes of every token, or {gigabytes(needed)}, and"
+                f" {gigabytes(self.road.memory)} may be used; allow a larger error (error=) or more (memory_limit=)."
+            )
 
     def _telling(self, tangents: int, expected: int) -> Road:
         """The road, with progress that goes on where the last round left it."""
@@ -239,6 +253,10 @@ class _Trial:
         norms, errors = estimate(self.steady(self.some), self.road.chain.width, careful=False)
         counts = norms.new_full((len(sources), len(sources)), (len(self.sources) - 1) / max(1, len(sources) - 1))
         return misplaced(norms[:, sources], errors[:, sources], counts.fill_diagonal_(1), self.whole)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def _vectors(chain: Chain, source: int, which: range, seed: int) -> Float[Tensor, "k m"]:

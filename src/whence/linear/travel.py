@@ -134,6 +134,7 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
                 pack.advance(way, chunk)
                 visit(layer, pack.sizes, pack.tangents)
                 report(pack.tangents.shape[1])
+            del way  # its maps make room before the next are made
 
 
 def _through_stack(stack: Stack, road: Road, bundles: Sequence[Bundle], visit: Visit, report: "_Report") -> None:

@@ -22,6 +22,7 @@ from whence.errors import Unsupported
 
 PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
+MERGE = "merge the adapter first (PEFT: PeftModel.from_pretrained(model, adapter).merge_and_unload())"
 TRIED = 4  # random vectors that a reading has to agree on
 AGREE = 1e-5  # of the size of a dimension: what rounding in float32 explains
 
@@ -51,7 +52,7 @@ def read_affine(module: nn.Module) -> Affine:
     if affine is None:
         raise Unsupported(
             f"{type(module).__name__} stands where a linear layer is expected and is no affine map of what it reads;"
-            " of an adapter, merge it into the model first (PEFT: merge_and_unload)."
+            f" {MERGE}."
         )
     return affine.to(_weights(module).dtype)
 
@@ -64,9 +65,14 @@ def is_plain(module: nn.Module) -> bool:
 def outermost(linear: nn.Module, parents: Mapping[nn.Module, nn.Module]) -> nn.Module:
     """The linear layer, or what is wrapped around it: has weights beside it and is an affine map of its one input."""
     parent = parents.get(linear)
-    if parent is None or not _takes_one(parent) or not _has_more(parent, linear) or not _is_affine(parent):
+    if parent is None or not wraps(parent, linear) or not is_affine(parent):
         return linear
     return outermost(parent, parents)
+
+
+def wraps(parent: nn.Module, linear: nn.Module) -> bool:
+    """Whether it could be an adapter around the linear layer: it reads one thing by name and has weights beside it."""
+    return _takes_one(parent) and len(list(parent.parameters())) > len(list(linear.parameters()))
 
 
 def adapters(model: nn.Module) -> list[tuple[object, ...]]:
@@ -116,7 +122,7 @@ def _agrees(affine: Affine, module: nn.Module) -> bool:
     return given.shape[-1] == affine.weight.shape[1] and _is_rounding(affine(tried) - given, given)
 
 
-def _is_affine(module: nn.Module) -> bool:
+def is_affine(module: nn.Module) -> bool:
     """Whether f(x + y) + f(0) = f(x) + f(y) for random vectors."""
     tried = _tried(module)
     half = TRIED // 2
@@ -181,10 +187,6 @@ def _takes_one(module: nn.Module) -> bool:
     """Whether it reads one thing by name; attention and blocks read more."""
     named = [parameter for parameter in inspect.signature(module.forward).parameters.values() if parameter.kind < 2]
     return len(named) == 1
-
-
-def _has_more(module: nn.Module, linear: nn.Module) -> bool:
-    return len(list(module.parameters())) > len(list(linear.parameters()))
 
 
 def _precise(tensor: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ the family's row in `families`. Nothing here is trusted before `verify` has chec
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,8 +17,8 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from whence.models import xlnet
-from whence.models.families import Around, Family, HeadPaths, Mlp, Whole
+from whence.models.families import HEADS, Around, Family, HeadPaths, Mlp, Whole
+from whence.models.outside import Outside
 from whence.models.weights import (
     Activation,
     Affine,
@@ -82,13 +82,23 @@ class Anatomy:
         return str(self.config.model_type)
 
     @property
+    def outside(self) -> Outside | None:
+        """How attention is read where transformers' interface does not reach it."""
+        return None if self.row is None else self.row.outside
+
+    @property
+    def batch_axis(self) -> int:
+        """Of the states inside the blocks."""
+        return 0 if self.outside is None else self.outside.batch_axis
+
+    @property
     def layers(self) -> int:
         return len(self.blocks)
 
     @property
-    def batch_axis(self) -> int:
-        """Of a block's states; XLNet has the tokens first."""
-        return 1 if self.family == "xlnet" else 0
+    def has_rows(self) -> bool:
+        """Whether attention rows sum to one, as far as the table knows: gpt-oss lets a part go nowhere."""
+        return self.row is None or "rows" not in self.row.lacks
 
     @property
     def attending(self) -> tuple[int, ...]:
@@ -116,32 +126,40 @@ class Anatomy:
         )
 
     def projection(self, block: nn.Module) -> Projection | None:
-        if self.family == "xlnet":
-            return xlnet.projection(block)
+        if self.outside is not None:
+            return self.outside.projection(block)
         module = self.projections.get(block)
         return None if module is None else read_projection(module, self.heads)
 
     def finish(self, states: Tensor) -> Tensor:
         """From the last block's output to the stack's: the final norm, and OPT's narrowing, where they exist."""
         assert self.row is not None
-        for path in (self.row.final_norm, self.row.narrowing):
-            module = None if path is None else _at(self.owner, path)
+        steps = ((self._around_final_norm, self.row.final_norm), (self.owner, self.row.narrowing))
+        for holder, path in steps:
+            module = None if path is None else _at(holder, path)
             states = states if module is None else module(states)
         return states
 
     @property
+    def _around_final_norm(self) -> nn.Module:
+        assert self.row is not None
+        return {"owner": self.owner, "stack": self.stack}[self.row.final_norm_in]
+
+    @property
     def head(self) -> Head | None:
-        """The LM head, or None when the model was loaded without one."""
+        """The LM head; None when the model was loaded without one, or is around the family's with a head of its own."""
         decoder = self.model.get_output_embeddings()
         if self.row is None or decoder is None:
             return None
-        paths = self.row.head
+        paths = HEADS.get(self.model.config.model_type, self.row.head)
+        if not all(_is_at(self.model, path) for path in (paths.dense, paths.norm) if path is not None):
+            return None
         activation = paths.activation
         return Head(
             dense=None if paths.dense is None else read_affine(_at(self.model, paths.dense)),
             activation=_at(self.model, activation) if isinstance(activation, str) else activation,
             norm=None if paths.norm is None else self._norm(self.model, paths.norm),
-            decoder=read_affine(decoder),
+            decoder=self._decoder(decoder, paths),
             factor=self._factor(paths),
             softcap=None if paths.softcap is None else _at(self.config, paths.softcap),
         )
@@ -150,7 +168,7 @@ class Anatomy:
     def final_norm(self) -> Norm | None:
         """The norm between the last block and the head, where there is one."""
         path = None if self.row is None else self.row.final_norm
-        return None if path is None else self._norm(self.owner, path)
+        return None if path is None else self._norm(self._around_final_norm, path)
 
     @property
     def narrowing(self) -> Affine | None:
@@ -164,6 +182,10 @@ class Anatomy:
         names = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if self.causal else MODEL_FOR_MASKED_LM_MAPPING_NAMES
         return names.get(self.family, f"an Auto{'ModelForCausalLM' if self.causal else 'ModelForMaskedLM'} class")
 
+    def _decoder(self, decoder: nn.Module, paths: HeadPaths) -> Affine:
+        affine = read_affine(decoder)
+        return affine if paths.bias is None else replace(affine, bias=_at(self.model, paths.bias).detach())
+
     def _factor(self, paths: HeadPaths) -> float:
         if paths.divisor is not None:
             return 1 / float(_at(self.config, paths.divisor))
@@ -175,8 +197,11 @@ class Anatomy:
 
     def _norm(self, root: nn.Module, path: str) -> Norm | None:
         assert self.row is not None
-        like = next(self.owner.parameters()).new_empty(self.width)
-        return read_norm(_at(root, path), self.row.norm_offset, like)
+        return read_norm(_at(root, path), self.row.norm_offset, self._ones)
+
+    def _ones(self) -> Tensor:
+        """The weight of a norm that has none."""
+        return next(self.owner.parameters()).detach().new_ones(self.width)
 
     @property
     def config(self) -> Any:
@@ -196,7 +221,12 @@ def _feed_forward(block: nn.Module, mlp: Mlp | Whole) -> FeedForward | Opaque:
         activated, linear = split_affine(activated)
     elif mlp.linear is not None:
         linear = read_affine(_at(block, mlp.linear))
-    return FeedForward(activated, linear, _at(block, mlp.activation), read_affine(_at(block, mlp.down)))
+    activation = _at(block, mlp.activation) if isinstance(mlp.activation, str) else mlp.activation
+    return FeedForward(activated, linear, activation, read_affine(_at(block, mlp.down)))
+
+
+def _is_at(root: Any, path: str) -> bool:
+    return path in {name for name, _ in root.named_modules(remove_duplicate=False)}
 
 
 def _at(root: Any, path: str) -> Any:

@@ -10,6 +10,9 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from whence._plugins import plugins
+from whence.models.outside import Outside
+
 
 @dataclass(frozen=True)
 class Around:
@@ -25,7 +28,7 @@ class Mlp:
     """down(activation(activated(x)) * linear(x)); `linear` is None when plain, equal to `activated` when fused."""
 
     activated: str
-    activation: str
+    activation: str | Callable[[Tensor], Tensor]
     down: str
     linear: str | None = None
 
@@ -39,7 +42,10 @@ class Whole:
 
 @dataclass(frozen=True)
 class HeadPaths:
-    """dense, activation, norm, decoder: a decoder-only model has the last alone, after its final norm."""
+    """dense, activation, norm, decoder: a decoder-only model has the last alone, after its final norm.
+
+    `bias` is where the decoder's is when it stands beside it (ESM).
+    """
 
     decoder: str
     dense: str | None = None
@@ -48,12 +54,14 @@ class HeadPaths:
     divisor: str | None = None
     factor: str | None = None
     softcap: str | None = None
+    bias: str | None = None
 
 
 @dataclass(frozen=True)
 class Family:
     """One row: everything about a family that is not found by looking at a forward pass.
 
+    `final_norm_in` is where the final norm is looked for: the owner of the blocks, or the stack around it (CLIP).
     `lacks` are capabilities that it is known not to have (see `verify`).
     """
 
@@ -62,12 +70,14 @@ class Family:
     mlp: Mlp | Whole
     head: HeadPaths
     final_norm: str | None = None
+    final_norm_in: str = "owner"
     narrowing: str | None = None
     parallel: bool = False
     residual_scale: str | None = None
     norm_offset: float = 0.0
     computes_positions: bool = False
     lacks: frozenset[str] = frozenset()
+    outside: Outside | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,22 @@ ROBERTA_XL = replace(
     feed_forward=Around(before="LayerNorm"),
     final_norm="LayerNorm",
 )
+ESM = Family(
+    attention=Around(before="attention.LayerNorm"),
+    feed_forward=Around(before="LayerNorm"),
+    mlp=Mlp("intermediate.dense", gelu, "output.dense"),
+    head=replace(ROBERTA.head, bias="lm_head.bias"),
+    final_norm="emb_layer_norm_after",
+    computes_positions=True,
+)
+CLIP = Family(
+    attention=Around(before="layer_norm1"),
+    feed_forward=Around(before="layer_norm2"),
+    mlp=Mlp("mlp.fc1", "mlp.activation_fn", "mlp.fc2"),
+    head=HeadPaths("none"),
+    final_norm="final_layer_norm",
+    final_norm_in="stack",
+)
 REMBERT = replace(
     BERT,
     head=HeadPaths(
@@ -174,6 +200,9 @@ XLNET = Family(
     feed_forward=Around(after="ff.layer_norm"),
     mlp=Mlp("ff.layer_1", "ff.activation_function", "ff.layer_2"),
     head=HeadPaths("lm_loss"),
+    outside=Outside(
+        "layer", "rel_attn", "rel_attn.v", "rel_attn.o", {"output_attentions": True, "use_mems": False}, batch_axis=1
+    ),
 )
 GPT2 = Family(
     attention=Around(before="ln_1"),
@@ -366,6 +395,16 @@ FAMILIES: dict[str, Family | Either] = {
         attention=Around(before="input_layernorm", inside="post_self_attn_layernorm"),
         feed_forward=Around(before="post_attention_layernorm", inside="post_mlp_layernorm"),
     ),
+    "esm": ESM,
+    # the readers of text beside those of pictures, without an LM head
+    "clip_text_model": CLIP,
+    "clipseg_text_model": CLIP,
+    "metaclip_2_text_model": CLIP,
+    "owlvit_text_model": replace(CLIP, lacks=frozenset({"left padding"})),
+    "owlv2_text_model": replace(CLIP, lacks=frozenset({"left padding"})),
+    "xclip_text_model": CLIP,
+    "siglip_text_model": CLIP,
+    "siglip2_text_model": CLIP,
     # mixtures of experts
     "mixtral": EXPERTS,
     "qwen2_moe": EXPERTS,
@@ -387,7 +426,13 @@ FAMILIES: dict[str, Family | Either] = {
 }
 
 
+# of models around the model of a family, by their own type
+HEADS = {
+    "modernvbert": HeadPaths("lm_head", "projection_head.dense", "projection_head.act", "projection_head.norm"),
+}
+
+
 def row_of(family: str, config) -> Family | None:
-    """The family's row, or None when the table does not have it."""
-    row = FAMILIES.get(family)
+    """The family's row, of the table or of another package (entry points `whence.families`); None if nobody has it."""
+    row = FAMILIES.get(family) or plugins("whence.families", Family).get(family)
     return row.rows.get(row.which(config)) if isinstance(row, Either) else row

@@ -38,17 +38,25 @@ from whence.models.weights import first
 
 @contextmanager
 def linearised(
-    anatomy: Anatomy, batch: Batch, embedding_sum: bool = False, precision: Precision = precise
+    anatomy: Anatomy,
+    batch: Batch,
+    embedding_sum: bool = False,
+    depth: int | None = None,
+    precision: Precision = precise,
 ) -> Iterator[Chain]:
-    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends."""
+    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends.
+
+    With `depth` it ends after so many blocks: of those behind nothing is computed or kept.
+    """
     _check(anatomy, batch)
     _import_quietly()
-    recorder = _Recorder(anatomy, precision)
+    recorder = _Recorder(anatomy, anatomy.layers if depth is None else depth, precision)
     with _borrowed(anatomy), torch.no_grad():
-        with recorder.listening():
+        with recorder.listening(), suppress(Reached):
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
         steps = tuple(_attending(step) for step in recorder.steps)
         _check_chain(anatomy, steps)
+        _check_tokens(anatomy, steps, batch)
         for step in {step.attended is None: step for step in reversed(steps)}.values():
             _check_derivative(anatomy, step)
         start = _start(anatomy, batch, recorder) if embedding_sum else None
@@ -72,7 +80,7 @@ def _borrowed(anatomy: Anatomy) -> Iterator[None]:
         written_out(anatomy.model),
     ):
         if anatomy.seam == INTERFACE:
-            capture.attend_by(anatomy.model, SEAM)
+            capture.attend_by(anatomy.model.modules(), SEAM)
         anatomy.config._experts_implementation = "eager"  # the grouped product has no forward derivative (torch 2.13)
         yield
 
@@ -82,6 +90,7 @@ class _Recorder:
     """Keeps how every block was called, the last norm before the first block, and what gave that block its states."""
 
     anatomy: Anatomy
+    depth: int
     precision: Precision
     steps: list[Step] = field(default_factory=list)
     norm: nn.Module | None = None
@@ -121,6 +130,8 @@ class _Recorder:
         assert self._open is not None
         function, states = self._open
         self.steps.append(Step(function, states, self._alone(first(output)), None, self.anatomy.parts(block)))
+        if len(self.steps) == self.depth:
+            raise Reached
 
     @property
     def _before(self) -> bool:
@@ -250,6 +261,15 @@ def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
                 f"In {type(anatomy.model).__name__} block {layer + 1} does not read what block {layer} gave, so"
                 " derivatives through the blocks would miss a path."
             )
+
+
+def _check_tokens(anatomy: Anatomy, steps: tuple[Step, ...], batch: Batch) -> None:
+    """BigBird fills a long text up to whole blocks of tokens."""
+    if (states := len(steps[0].states)) != (tokens := batch.ids.shape[1]):
+        raise Unsupported(
+            f"{type(anatomy.model).__name__} reads a text of {tokens} tokens as {states} states, so it has no"
+            " derivatives by token; give shorter texts."
+        )
 
 
 def _check_derivative(anatomy: Anatomy, step: Step) -> None:

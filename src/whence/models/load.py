@@ -77,8 +77,9 @@ def loaded(given: object) -> Model:
 
 def _layout(model: PreTrainedModel) -> tuple[object, ...]:
     """By identity; not those modules that hold others, which some models exchange themselves (BigBird)."""
-    layers = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
-    hooks = [hook for module in model.modules() for hook in foreign_hooks(module)]
+    modules = list(model.modules())
+    layers = [module for module in modules if any(weight is not None for weight in module._parameters.values())]
+    hooks = [hook for module in modules for hook in foreign_hooks(module)]
     return (*layers, *hooks)
 
 

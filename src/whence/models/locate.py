@@ -12,13 +12,13 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported, WhenceError
-from whence.models.affine import outermost
+from whence.models.affine import is_affine, outermost, wraps
 from whence.models.agreement import apart
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
-from whence.models.families import row_of
+from whence.models.families import FAMILIES, Family, row_of
 from whence.models.hooks import here
 from whence.models.stack import has_side_paths
 
@@ -37,9 +37,10 @@ def locate(model: PreTrainedModel) -> Anatomy:
 
 
 def _by_watching(model: PreTrainedModel) -> Anatomy:
-    if model.config.model_type == "xlnet":
-        attention = [layer.rel_attn for layer in model.base_model.layer]
-        witness = _Witness(attention, heads=model.config.n_head, causal=False)
+    row = FAMILIES.get(model.config.model_type)
+    if isinstance(row, Family) and row.outside is not None:
+        attention = row.outside.attentions(model.base_model)
+        witness = _Witness(attention, heads=model.config.num_attention_heads, causal=False)
         return _located(model, witness, seam=None) or _in_part(model, _Witness(), seam=None)
     for seam in (INTERFACE, PRODUCTS):
         witness = _watched(model, seam)
@@ -60,10 +61,13 @@ def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
 
 @dataclass
 class _Witness:
-    """Who attended, in order, and which linear map read each attention's output unchanged."""
+    """Who attended, in order, and which linear map read each attention's output unchanged, or the adapter around one
+    that turns it first (OFT).
+    """
 
     attention: list[nn.Module] = field(default_factory=list)
     projection: dict[nn.Module, nn.Module] = field(default_factory=dict)
+    around: dict[nn.Module, nn.Module] = field(default_factory=dict)
     heads: int = 0
     causal: bool = True
     of_tokens: bool = True
@@ -81,19 +85,36 @@ class _Witness:
         self._waiting = heads.flatten(start_dim=-2)
 
     def consumed(self, module: nn.Module, args: tuple) -> None:
-        if self._waiting is None or not args or args[0].numel() != self._waiting.numel():
-            return
-        if torch.equal(args[0].reshape(self._waiting.shape), self._waiting):
+        if self._reads(args):
             self.projection[self.attention[-1]] = module
             self._waiting = None
+
+    def entered(self, module: nn.Module, args: tuple) -> None:
+        if self._reads(args):
+            self.around[self.attention[-1]] = module
+
+    def _reads(self, args: tuple) -> bool:
+        waiting = self._waiting
+        if waiting is None or not args or not isinstance(args[0], Tensor) or args[0].numel() != waiting.numel():
+            return False
+        return torch.equal(args[0].reshape(waiting.shape), waiting)
+
+    def projections(self, parents: dict[nn.Module, nn.Module]) -> dict[nn.Module, nn.Module]:
+        """By attention, with all that is wrapped around it."""
+        turned = {module: outer for module, outer in self.around.items() if module not in self.projection}
+        found = self.projection | {module: outer for module, outer in turned.items() if is_affine(outer)}
+        return {module: outermost(linear, parents) for module, linear in found.items()}
 
 
 def _watched(model: PreTrainedModel, seam: str) -> _Witness:
     witness = _Witness()
     consumers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
+    parents = _parents(model)
     with ExitStack() as hooks, borrowed(model, seam), hearing(witness.attended), torch.no_grad():
         for module in consumers:
             hooks.callback(module.register_forward_pre_hook(here(witness.consumed)).remove)
+        for module in {parents[linear] for linear in consumers if linear in parents and wraps(parents[linear], linear)}:
+            hooks.callback(module.register_forward_pre_hook(here(witness.entered)).remove)
         try:
             run(model.base_model, probe(model))
         except (RuntimeError, TypeError, ValueError) as error:  # it went through before, left alone
@@ -115,7 +136,7 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     row = row_of(stack.config.model_type, stack.config)
     if row is None and list(parents[blocks[0]].children()) != blocks:
         return None
-    projections = {found[module]: outermost(linear, parents) for module, linear in witness.projection.items()}
+    projections = {found[module]: linear for module, linear in witness.projections(parents).items()}
     return Anatomy(model, row, stack, owner, tuple(blocks), projections, witness.heads, witness.causal, seam)
 
 
@@ -127,7 +148,7 @@ def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     found = {module: block for block in blocks for module in block.modules() if module in witness.attention}
     if [found.get(module) for module in witness.attention] != [block for block in blocks if block in found.values()]:
         found, witness = {}, _Witness()  # outside the blocks, or several times in one
-    projections = {found[module]: outermost(linear, parents) for module, linear in witness.projection.items()}
+    projections = {found[module]: linear for module, linear in witness.projections(parents).items()}
     unattending = frozenset(blocks) - set(found.values())
     return Anatomy(model, None, stack, owner, blocks, projections, witness.heads, _is_causal(stack), seam, unattending)
 

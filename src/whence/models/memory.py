@@ -1,5 +1,6 @@
 """How much memory a computation will take, said before it is taken."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
@@ -7,22 +8,24 @@ import torch
 
 from whence.errors import BadInput
 
-# scores, scores plus mask, softmax: what the eager attention of transformers has alive at once
-EAGER_COPIES = 3
+# scores and those plus the mask, or past the softmax: what the eager attention of transformers has alive at once
+EAGER_COPIES = 2
 SHARE = 0.9
 HOST = torch.device("cpu")
+# of pieces that were freed the allocator keeps up to half, where they are small enough for its heap (glibc: 32 MB)
+KEEPS, HEAP = 0.5, 48 * 10**6
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes of the results, on the host; of what is held where the model is; and there of what may be more or less.
+    """Bytes of the results, on the host; of what is held where the model is; and there what is used of a budget.
 
-    `wanted` is as much of the last as is of use, `least` is what does not work with less.
+    `least` is what the last does not work with less than.
     """
 
     results: int
     held: int
-    wanted: int = 0
+    uses: Callable[[int], int]
     least: int = 0
 
     def on(self, device: torch.device) -> int:
@@ -35,6 +38,11 @@ def attention_bytes(batch: int, heads: int, tokens: int) -> int:
     return 4 * EAGER_COPIES * batch * heads * tokens * tokens
 
 
+def resident(alive: int) -> int:
+    """What a process grows by while so many bytes are alive at most."""
+    return alive + min(int(KEEPS * alive), HEAP)
+
+
 def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
@@ -43,7 +51,7 @@ def free_bytes(device: torch.device) -> int:
 
 def budget(needs: Needs, device: torch.device, limit: int | None, most: int) -> int:
     """How many bytes are left for what may be more or less: `most`, or what the limit or the free memory leaves."""
-    return max(needs.least, min(most, _allowed(device, limit) - needs.on(device)))
+    return max(needs.least, min(most, _allowed(device, limit) - needs.on(device) - HEAP))
 
 
 def claim(needed: int, tokens: int, device: torch.device, limit: int | None, remedy: str = "shorten the text") -> None:

@@ -28,22 +28,19 @@ LENGTH = 16  # tokens of a row of unit vectors: any model has room for that many
 
 def value_maps(anatomy: Anatomy) -> list[Affine]:
     """One map per layer, from what the attention reads to the values of all groups of heads, m x (g d)."""
-    if anatomy.family == "xlnet":  # outside the attention interface, so not overheard, but it has one plain tensor
-        return [_xlnet(block) for block in anatomy.blocks]
+    if anatomy.outside is not None:
+        return [anatomy.outside.values(block) for block in anatomy.blocks]
     units, heard = _units(anatomy), list[Tensor]()
     given = _given(_attentions(anatomy), units)
     with (
         borrowed(anatomy.model, anatomy.seam),
         torch.no_grad(),
         given,
-        hearing(lambda _, __, values, *___: heard.append(values)),
+        # a copy: where queries, keys and values are one tensor, that would be kept
+        hearing(lambda _, __, values, *___: heard.append(values.clone())),
     ):
         run(anatomy.stack, _dummy(anatomy))
     return [_read(anatomy, values, units) for values in heard]
-
-
-def _xlnet(block: Any) -> Affine:
-    return Affine(rearrange(block.rel_attn.v.detach(), "m h d -> m (h d)"), None)
 
 
 def _attentions(anatomy: Anatomy) -> set[nn.Module]:

@@ -15,8 +15,10 @@ import transformers
 from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
+from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
+from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace
 from whence.models.end_to_end import CLOSE, missed
@@ -70,7 +72,8 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     failed = [check for check in checks if not check.passed]
     wrong = [] if anatomy.row is None else [check for check in failed if check.gives not in anatomy.row.lacks]
     if wrong:
-        raise VerificationFailed(_sentence(anatomy, wrong[0], "please report it with both versions"))
+        advice = MERGE if adapters(anatomy.model) else "please report it with both versions"
+        raise VerificationFailed(_sentence(anatomy, wrong[0], advice))
     vital = [check for check in failed if check.gives == _least(anatomy)]
     if vital:
         raise Unsupported(_sentence(anatomy, vital[0], WHERE))
@@ -92,7 +95,7 @@ def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
     seen = trace(anatomy, batch, logits=True)
     plain, states = _left_alone(anatomy, batch)
-    padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
+    padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
     return _Evidence(anatomy, batch, plain, states, seen, padded)
 
 
@@ -104,22 +107,6 @@ def _left_alone(anatomy: Anatomy, batch: Batch) -> tuple[Tensor, Tensor]:
         hooks.callback(anatomy.blocks[-1].register_forward_hook(keep).remove)
         plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
     return plain, states[-1].transpose(0, anatomy.batch_axis)
-
-
-def pad(batch: Batch, side: str, token: int, width: int = 3) -> Batch:
-    """The batch with `width` padding tokens on one side."""
-    size = (width, 0) if side == "left" else (0, width)
-    segments = None if batch.segments is None else torch.nn.functional.pad(batch.segments, size)
-    return Batch(
-        torch.nn.functional.pad(batch.ids, size, value=token),
-        torch.nn.functional.pad(batch.mask, size, value=False),
-        segments,
-    )
-
-
-def _padding_id(anatomy: Anatomy) -> int:
-    token = getattr(anatomy.config, "pad_token_id", None)
-    return token if isinstance(token, int) and token >= 0 else 0
 
 
 def _checks(found: _Evidence) -> tuple[Check, ...]:

@@ -7,11 +7,11 @@ from typing import Any
 
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, float32, nn, ones_like, promote_types
+from torch import Tensor, float32, nn, promote_types
 from torch.func import functional_call
 
 from whence.errors import Unsupported
-from whence.models.affine import Affine, read_affine
+from whence.models.affine import MERGE, Affine, read_affine
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -130,19 +130,19 @@ def read_projection(module: nn.Module, heads: int) -> Projection:
     return Projection(rearrange(affine.weight, "(h d) m -> h d m", h=heads), affine.bias)
 
 
-def read_norm(module: nn.Module | None, offset: float, like: Float[Tensor, " m"]) -> Norm | None:
-    """A norm as numbers; Gemma stores weight - 1 (offset 1), OLMo stores none at all (then ones, like `like`)."""
+def read_norm(module: nn.Module | None, offset: float, ones: Callable[[], Float[Tensor, " m"]]) -> Norm | None:
+    """A norm as numbers; Gemma stores weight - 1 (offset 1), OLMo stores none at all (then `ones`)."""
     if module is None or isinstance(module, nn.Identity):
         return None
     if any(module.children()):
-        raise Unsupported(
-            f"{type(module).__name__} is wrapped around a norm, which is not taken apart; of an adapter, merge it into"
-            " the model first (PEFT: merge_and_unload)."
-        )
-    state = dict(module.named_parameters(recurse=False))
-    weight = state["weight"].detach() + offset if "weight" in state else ones_like(like)
-    bias = state["bias"].detach() if "bias" in state else None
-    return Norm(weight, bias, _is_centred(type(module).__name__), eps=_epsilon(module))
+        raise Unsupported(f"{type(module).__name__} is wrapped around a norm, which is not taken apart; {MERGE}.")
+    weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
+    return Norm(
+        weight=ones() if weight is None else weight.detach() + offset if offset else weight.detach(),
+        bias=None if bias is None else bias.detach(),
+        centred=_is_centred(type(module).__name__),
+        eps=_epsilon(module),
+    )
 
 
 def _is_centred(name: str) -> bool:
