@@ -77,7 +77,7 @@ def reads_text(kind: str) -> bool:
     """Whether its configuration has a vocabulary of tokens, its own or that of a part."""
     try:
         return hasattr(CONFIG_MAPPING[kind]().get_text_config(), "vocab_size")
-    except ValueError:  # it has several such parts, or needs more to be made at all
+    except Exception:  # it has several such parts, or needs more to be made at all
         return True
 
 

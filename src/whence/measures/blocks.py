@@ -53,7 +53,7 @@ def minimum_simplex(block: Block, settings: Settings) -> Found:
 def norms(block: Block, settings: Settings) -> Found:
     maps = [name for name in METHODS if name in settings.wanted]
     found = lengths.maps_and_mixing(block, settings.mask, maps, METHODS if "mixing" in settings.wanted else ())
-    if "mixing" in found and not settings.anatomy.has_rows:
+    if "mixing" in found and "rows" in settings.anatomy.lacks:
         found["mixing"][:, [METHODS.index(name) for name in lengths.WEIGHTS]] = float("nan")
     return found
 

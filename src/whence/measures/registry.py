@@ -185,8 +185,7 @@ MEASURES: dict[str, Measure] = {
         source="blocks:norms_heads",
     ),
     "mixing": Measure(
-        about="How much of each token's new vector came from other tokens, by five methods; those by weights are NaN where"
-        " attention rows do not sum to one.",
+        about="How much of each token's new vector came from other tokens, by five methods.",
         variables={"mixing": Variable(RATIO, _SHARE, "share that came from other tokens", NORMS)},
         papers=("kobayashi2021",),
         source="blocks:norms",

@@ -55,7 +55,7 @@ def walk(
 
     `edit(layer, weights)` may give other attention weights to go on with; None leaves them.
     """
-    recorder = _Recorder(anatomy, visit, edit)
+    recorder = _Recorder(anatomy, visit, edit, tokens=batch.ids.shape[1])
     stack = anatomy.stack
     outputs: list[Tensor] = []
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening() as hooks:
@@ -193,6 +193,7 @@ class _Recorder:
     anatomy: Anatomy
     visit: Callable[[Block], Any]
     edit: Edit
+    tokens: int
     kept: list[Any] = field(default_factory=list)
     embedding: Tensor | None = None
     _open: dict[str, Any] = field(default_factory=dict)
@@ -220,6 +221,8 @@ class _Recorder:
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
+        if not self.anatomy.attending:  # what is heard is no attention of whole blocks (DiffLlama has two in each)
+            return None
         self._check_weights(module, weights)
         replaced = self.edit(len(self.kept) + 1, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
@@ -227,11 +230,10 @@ class _Recorder:
 
     def _check_weights(self, module: nn.Module, weights: Tensor) -> None:
         """Loading looked at a few tokens; BigBird attends to long texts in another way, by blocks of tokens."""
-        tokens = self._open["input"].shape[-2] if self._open else weights.shape[-1]
-        if weights.shape[-2:] != (tokens, tokens) or "attention" in self._open:
+        if weights.shape[-2:] != (self.tokens, self.tokens) or "attention" in self._open:
             raise Unsupported(
-                f"In {type(self.anatomy.model).__name__} a text of {tokens} tokens is not read by one attention of all"
-                f" tokens to all, as a short one is ({type(module).__name__}); give shorter texts."
+                f"In {type(self.anatomy.model).__name__} a text of {self.tokens} tokens is not read by one attention of"
+                f" all tokens to all, as a short one is ({type(module).__name__}); give shorter texts."
             )
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:

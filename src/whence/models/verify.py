@@ -15,13 +15,13 @@ from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.affine import MERGE, adapters
-from whence.models.agreement import apart
+from whence.models.agreement import apart, unlike
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block, Trace
-from whence.models.capture import arguments_of, borrowed, run, trace
+from whence.models.capture import arguments_of, borrowed, run, trace, walk
 from whence.models.end_to_end import CLOSE, missed
 from whence.models.families import Mlp
-from whence.models.locate import WHERE, probe
+from whence.models.locate import WHERE, on_tokens_alone, probe
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
@@ -47,20 +47,23 @@ class Check:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the checks look at: the model left alone, watched, and watched with padding on either side."""
+    """What the checks look at: the model left alone, watched, watched with padding on either side; and what the stack
+    gives when it is run without the rest.
+    """
 
     anatomy: Anatomy
     batch: Batch
     plain: Tensor
     seen: Trace[Block]
     padded: dict[str, Trace[Block]]
+    alone: Tensor
 
 
 def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     """All checks with their errors; raises when the model cannot be read at all or its family's row is wrong."""
     checks = _checks(_gather(anatomy))
     failed = [check for check in checks if not check.passed]
-    wrong = [] if anatomy.row is None else [check for check in failed if check.gives not in anatomy.row.lacks]
+    wrong = [check for check in failed if check.gives not in anatomy.lacks] if anatomy.is_known else []
     if wrong:
         advice = MERGE if adapters(anatomy.model) else "please report it with both versions"
         raise VerificationFailed(_sentence(anatomy, wrong[0], advice))
@@ -87,7 +90,9 @@ def _gather(anatomy: Anatomy) -> _Evidence:
     with borrowed(anatomy.model, seam=None), torch.no_grad():
         plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
     padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
-    return _Evidence(anatomy, batch, plain, seen, padded)
+    with on_tokens_alone(anatomy.stack, anatomy.model):
+        alone = walk(anatomy, batch, lambda block: None).output
+    return _Evidence(anatomy, batch, plain, seen, padded, alone)
 
 
 def pad(batch: Batch, side: str, token: int, width: int = 3) -> Batch:
@@ -110,9 +115,11 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     limit = LIMITS[found.plain.dtype]
     blocks, anatomy = found.seen.blocks, found.anatomy
     assert found.seen.logits is not None
-    unwatched = apart(found.seen.logits, found.plain)
+    unwatched = unlike(found.seen.logits, found.plain)
+    alone = unlike(found.alone, found.seen.output)
     checks = [
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
+        Check("the stack does alone what it does in the model", _least(anatomy), alone, limit),
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
         Check("the blocks' derivatives give the model's", "derivatives", missed(anatomy), CLOSE[found.plain.dtype]),
@@ -142,7 +149,7 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if anatomy.head is not None:
-        checks.append(Check("the head gives the logits", "head", apart(anatomy.head(finished), found.plain), limit))
+        checks.append(Check("the head gives the logits", "head", unlike(anatomy.head(finished), found.plain), limit))
     return tuple(checks)
 
 
