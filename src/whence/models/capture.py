@@ -221,7 +221,8 @@ class _Recorder:
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
-        if not self.anatomy.attending:  # what is heard is no attention of whole blocks (DiffLlama has two in each)
+        # what is heard may be no attention of one block: DiffLlama has two in each, SqueezeBERT calls none
+        if not self.anatomy.attending or "input" not in self._open:
             return None
         self._check_weights(module, weights)
         replaced = self.edit(len(self.kept) + 1, weights)
