@@ -36,7 +36,7 @@ types: $(VENV)/.ready-dev ## mypy
 imports: $(VENV)/.ready-dev ## import-linter: the layers
 	$(BIN)/lint-imports --no-logo
 
-js: ## prettier, eslint and the unit tests of the page's JavaScript, where node is there
+js: ## prettier, eslint, tsc and the unit tests of the page's JavaScript, where node is there
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory node_modules/.ready && npm run --silent check; \
 	else echo "There is no npm on this machine: the JavaScript of the page is not checked."; fi
 

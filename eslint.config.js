@@ -11,9 +11,9 @@ export default [
   {
     languageOptions: { globals: globals.browser },
     rules: {
-      "max-len": ["warn", { code: 120 }],
+      "max-len": ["error", { code: 120 }],
       "max-lines": ["error", 400],
-      "max-lines-per-function": ["warn", { max: 60, skipComments: true }],
+      "max-lines-per-function": ["error", { max: 60, skipComments: true }],
       "no-restricted-syntax": ["error", { selector: OVER_LINES, message: "A saved page loses the indentation." }],
       "no-unused-vars": ["error", { args: "after-used", ignoreRestSiblings: true }],
       "prefer-const": "error",

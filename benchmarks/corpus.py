@@ -15,10 +15,9 @@ import torch
 from transformers import BertConfig, BertModel
 
 from whence.corpus.annotate import coded
-from whence.corpus.compute import joined, padding
-from whence.corpus.parts import batches
 from whence.corpus.run import run
 from whence.models import capture
+from whence.models.batching import batches, padded, padding_id
 from whence.models.encode import encode
 from whence.models.load import Model, load
 
@@ -74,11 +73,11 @@ def _batches(model: Model, corpus: list[str]) -> list:
     from whence.text.sentence import Sentence
 
     found = [encode(model.anatomy, model.tokenizer, Sentence(text)) for text in corpus]
-    every = []
+    every, padding = [], padding_id(model.anatomy, model.tokenizer)
     for start in range(0, len(found), 256):
         part = [coded(0, each, model.tokenizer) for each in found[start : start + 256]]
-        for places in batches([len(each) for each in part], lambda longest: 2048 // longest):
-            every.append(joined([part[place].encoded.batch for place in places], padding(model)))
+        for places in batches([len(each) for each in part], lambda longest: 2048 // longest, longest_first=True):
+            every.append(padded([part[place].encoded.batch for place in places], padding))
     return every
 
 

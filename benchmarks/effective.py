@@ -6,13 +6,13 @@ it the published way, a full SVD of T = V W_O, one head (and row) after the othe
 """
 
 import statistics
-import time
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, PreTrainedModel
 
+from benchmarks.clock import medians, one_thread
 from benchmarks.forward import REPEATS, ratios
 from whence.measures.attention.effective import effective
 from whence.models.block import Batch, Block
@@ -50,10 +50,10 @@ def compare(name: str, model: PreTrainedModel, thin: Callable[[Block], float], f
     def measured() -> object:
         return walk(anatomy, batch, lambda block: effective(block, batch.mask))
 
-    with torch.no_grad():
+    with torch.no_grad(), one_thread():
         found = ratios(lambda: run(model, batch), {"watched": watched, "effective": measured})
         block = trace(anatomy, batch).blocks[1]
-        ours = seconds(lambda: effective(block, batch.mask))
+        ours = median(lambda: effective(block, batch.mask))
         slow = {
             "batched thin SVD of the values": thin(block) / ours,
             "one full SVD after the other": full(block) / ours,
@@ -67,7 +67,7 @@ def compare(name: str, model: PreTrainedModel, thin: Callable[[Block], float], f
 
 def thin_heads(block: Block) -> float:
     """Seconds for one layer: one batched thin SVD of the values of all heads and sequences, A U U^T."""
-    return seconds(lambda: project_all(block.attention, block.values))
+    return median(lambda: project_all(block.attention, block.values))
 
 
 def thin_rows(block: Block) -> float:
@@ -78,7 +78,7 @@ def thin_rows(block: Block) -> float:
     width = block.values.shape[-1]
     lengths = range(width + 1, TOKENS + 1, 9)
     each = [
-        seconds(lambda row=row: project_all(block.attention[..., row - 1 : row, :row], block.values[..., :row, :]))
+        median(lambda row=row: project_all(block.attention[..., row - 1 : row, :row], block.values[..., :row, :]))
         for row in lengths
     ]
     return statistics.mean(each) * (TOKENS - width)
@@ -93,14 +93,14 @@ def project_all(weights: Tensor, values: Tensor) -> Tensor:
 def full_heads(block: Block) -> float:
     """Seconds for one layer: T = V W_O of each head and sequence, its full SVD, A U U^T."""
     heads = iter(range(SAMPLED))
-    each = seconds(lambda: project(block.attention[0, head := next(heads)], outputs(block, 0, head)))
+    each = median(lambda: project(block.attention[0, head := next(heads)], outputs(block, 0, head)))
     return each * BATCH * block.attention.shape[1]
 
 
 def full_rows(block: Block) -> float:
     """The same under a causal mask: one SVD for each row, over what it sees; timed at rows of middling length."""
     values, row = outputs(block, 0, 0), TOKENS // 2
-    each = seconds(lambda: project(block.attention[0, 0, row, : row + 1], values[: row + 1]))
+    each = median(lambda: project(block.attention[0, 0, row, : row + 1], values[: row + 1]))
     return each * TOKENS * BATCH * block.attention.shape[1]
 
 
@@ -115,11 +115,7 @@ def project(weights: Tensor, values: Tensor) -> Tensor:
     return weights @ spanned @ spanned.T
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Median of a few runs after one to warm up."""
-    taken = []
-    for _ in range(REPEATS + 1):
-        start = time.perf_counter()
-        function()
-        taken.append(time.perf_counter() - start)
-    return statistics.median(taken[1:])
+def median(function: Callable[[], object]) -> float:
+    """CPU seconds, of a few runs after one to warm up."""
+    function()
+    return medians({"": function}, REPEATS)[""]

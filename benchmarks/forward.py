@@ -1,12 +1,11 @@
 """What watching costs: the captured pass against the plain one, BERT-base-sized, 8 x 128 tokens."""
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
 from transformers import BertConfig, BertModel
 
+from benchmarks.clock import medians, one_thread
 from whence.models.block import Batch
 from whence.models.capture import run, walk
 from whence.models.locate import locate
@@ -19,7 +18,7 @@ def main() -> None:
     anatomy = locate(BertModel(BertConfig(), add_pooling_layer=False).eval())
     ids = torch.randint(1000, 30000, (8, 128))
     batch = Batch(ids, torch.ones_like(ids, dtype=torch.bool))
-    with torch.no_grad():
+    with torch.no_grad(), one_thread():
         ratio = ratios(
             lambda: run(anatomy.model, batch),
             {"every block watched, nothing kept": lambda: walk(anatomy, batch, lambda block: None)},
@@ -30,11 +29,7 @@ def main() -> None:
 
 def ratios(plain: Callable[[], object], others: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Median time of each over the median time of `plain`, taken in turns so that noise falls on all alike."""
-    times: dict[str, list[float]] = {name: [] for name in ("plain", *others)}
-    for _ in range(REPEATS + 1):
-        for name, function in {"plain": plain, **others}.items():
-            start = time.perf_counter()
-            function()
-            times[name].append(time.perf_counter() - start)
-    middle = {name: statistics.median(taken[1:]) for name, taken in times.items()}
+    for job in (plain, *others.values()):
+        job()
+    middle = medians({"plain": plain, **others}, REPEATS)
     return {name: middle[name] / middle["plain"] for name in others}

@@ -1,8 +1,8 @@
 """What taking the LM head apart costs on clozes: against the plain forward pass, and against SciPy.
 
-BERT-base in size, random weights; clozes as long as LAMA's. Medians of interleaved repeats. The baseline is what one
-would write: the same batches, and one call of spearmanr for all stages of a sentence. Beside it, one sentence and one
-pair of stages at a time.
+BERT-base in size, random weights; clozes as long as LAMA's. Medians of interleaved repeats, one thread. The baseline is
+what one would write: the same batches, and one call of spearmanr for all stages of a sentence. Beside it, one sentence
+and one pair of stages at a time.
 """
 
 import random
@@ -13,11 +13,14 @@ from scipy.stats import spearmanr
 from transformers import BertConfig, BertForMaskedLM
 
 import whence
-from benchmarks.norms import medians, row
+from benchmarks.clock import medians, one_thread
+from benchmarks.norms import row
 from whence.corpus.cloze import cloze
-from whence.corpus.questions import Question, padded, question
+from whence.corpus.questions import Question, question
 from whence.measures.lm_head.ranks import ranks, spearman
 from whence.measures.lm_head.stages import scores, stages_of, states_at
+from whence.models.batching import padded
+from whence.models.block import Batch
 from whence.models.load import Model
 from whence.text.sentence import Sentence
 
@@ -26,7 +29,11 @@ LENGTHS = (5, 20)  # words
 
 
 def main() -> None:
-    model = bert()
+    with one_thread():
+        compare(bert())
+
+
+def compare(model: Model) -> None:
     corpus = clozes(model, CLOZES)
     asked = [found for found, _ in (question(model, given) for given in corpus) if found is not None]
     pairs_share = 4 / CLOZES
@@ -51,7 +58,7 @@ def correlations(model: Model, asked: Sequence[Question]) -> None:
     """The ranking alone, with its share of the work."""
     stages = stages_of(model.anatomy)
     states = states_at(
-        model.anatomy, padded(asked, 0), range(len(asked)), [one.position for one in asked], [model.anatomy.layers]
+        model.anatomy, side_by_side(asked), range(len(asked)), [one.position for one in asked], [model.anatomy.layers]
     )
     said = scores(stages, states[0])
     times = medians({"scores": lambda: scores(stages, states[0]), "ranks": lambda: ranks(said)}, repeats=5)
@@ -64,12 +71,16 @@ def correlations(model: Model, asked: Sequence[Question]) -> None:
     row("largest difference from SciPy's", f"{error:.0e}", "at most 1e-06")
 
 
+def side_by_side(asked: Sequence[Question]) -> Batch:
+    return padded([one.batch for one in asked], 0)
+
+
 def plain(model: Model, asked: Sequence[Question]) -> None:
     """transformers' own pass over the same batches."""
     order = sorted(asked, key=lambda one: len(one.ids))
     with torch.no_grad():
         for start in range(0, len(order), 32):
-            batch = padded(order[start : start + 32], 0)
+            batch = side_by_side(order[start : start + 32])
             model.model(input_ids=batch.ids, attention_mask=batch.mask.long(), token_type_ids=batch.segments)
 
 
@@ -79,7 +90,7 @@ def by_sentence(model: Model, asked: Sequence[Question]) -> None:
     for start in range(0, len(order), 32):
         some = order[start : start + 32]
         positions = [one.position for one in some]
-        states = states_at(model.anatomy, padded(some, 0), range(len(some)), positions, [model.anatomy.layers])
+        states = states_at(model.anatomy, side_by_side(some), range(len(some)), positions, [model.anatomy.layers])
         for said in scores(stages, states[0]).numpy():
             spearmanr(said, axis=1)
 
@@ -88,7 +99,7 @@ def by_pair(model: Model, asked: Sequence[Question]) -> None:
     """One sentence, one pass; one pair of stages, one correlation."""
     stages = stages_of(model.anatomy)
     for one in asked:
-        states = states_at(model.anatomy, padded([one], 0), [0], [one.position], [model.anatomy.layers])
+        states = states_at(model.anatomy, one.batch, [0], [one.position], [model.anatomy.layers])
         said = scores(stages, states[0])[0].numpy()
         for first in said:
             for second in said:

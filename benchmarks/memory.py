@@ -17,9 +17,10 @@ import torch
 
 import whence
 from benchmarks.norms import row
-from whence.measures.registry import MEASURES, chosen
+from whence.measures.registry import chosen, with_options
+from whence.measures.table import MEASURES
 from whence.models.load import Model
-from whence.sentence.measure import MEMORY, needs, settled_options
+from whence.sentence.measure import MEMORY, needs
 
 SECONDS = 60
 MATTERS = 100_000_000  # bytes from which the statement has to be true
@@ -51,9 +52,10 @@ def cell(model_name: str, model: Model, length: int, name: str, asked: dict[str,
 
 def stated(model: Model, length: int, name: str, asked: dict[str, Any]) -> int:
     layers = asked.get("layers", list(range(1, model.anatomy.layers + 1)))
-    options = settled_options([name], {key: value for key, value in asked.items() if key != "layers"})
-    needed = needs(model, chosen(name, model.gives, model.anatomy.family), length, layers, options)
-    return needed.on(model.model.device) + min(needed.wanted, MEMORY)
+    asked = with_options([name], {key: value for key, value in asked.items() if key != "layers"})
+    wanted, options = chosen(asked, model.gives, model.anatomy.family)
+    needed = needs(model, wanted, length, layers, options)
+    return needed.on(model.model.device) + needed.uses(MEMORY)
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,18 @@
 """What the norm-based measures cost: against the plain forward pass, the naive computation, the machine's own matmul.
 
-BERT-base in size, random weights, 8 x 128 tokens unless said otherwise. Medians of interleaved repeats.
+BERT-base in size, random weights, 8 x 128 tokens unless said otherwise. Medians of interleaved repeats, one thread.
 """
 
 import resource
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import Tensor
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, PreTrainedModel
 
+from benchmarks.clock import medians, one_thread
 from whence.measures.norms import block as feed_forward
 from whence.measures.norms import maps as norms
 from whence.measures.norms.vectors import anatomy_of
@@ -23,15 +21,14 @@ from whence.models.block import Batch, Block
 from whence.models.capture import trace, walk
 from whence.models.locate import locate
 
-REPEATS = 7
-
 
 def main() -> None:
     anatomy, batch = locate(bert()), tokens(8, 128)
     block = trace(anatomy, batch).blocks[0]
-    forward(anatomy, batch)
-    naive(block, batch)
-    whole_block(block, batch)
+    with one_thread():
+        forward(anatomy, batch)
+        naive(block, batch)
+        whole_block(block, batch)
     memory()
 
 
@@ -125,7 +122,7 @@ def whole_block(block: Block, batch: Batch) -> None:
 def products(block: Block) -> int:
     """Multiply-adds of block_n: one product with W_out per pair, heads summed, the maps by head, the diagonal."""
     batch, heads, targets, sources = block.attention.shape
-    width, inner = anatomy_of(block).feed_forward.activated.weight.shape
+    width, inner = anatomy_of(block).neurons.activated.weight.shape
     by_pair = batch * targets * sources * (inner * width + heads * (inner + width))
     return by_pair + batch * sources * 4 * width * inner + width * width * inner
 
@@ -137,8 +134,8 @@ def direct_norms(block: Block, targets: int) -> None:
     given = torch.einsum("h s d, h d m -> h s m", block.values[0], weight)
     for target in range(targets):
         vectors = torch.einsum("h s, h s m -> s m", block.attention[0, :, target], given)
-        hidden = vectors @ answer.parts.feed_forward.activated.weight * answer.slope[0, target]
-        (vectors + hidden @ answer.parts.feed_forward.down.weight).norm(dim=-1)
+        hidden = vectors @ answer.parts.neurons.activated.weight * answer.slope[0, target]
+        (vectors + hidden @ answer.parts.neurons.down.weight).norm(dim=-1)
 
 
 def memory() -> None:
@@ -186,17 +183,6 @@ def llama() -> PreTrainedModel:
 def tokens(rows: int, length: int) -> Batch:
     ids = torch.randint(5, 1000, (rows, length), generator=torch.Generator().manual_seed(0))
     return Batch(ids, torch.ones_like(ids, dtype=torch.bool))
-
-
-def medians(jobs: dict[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, float]:
-    """Seconds each takes, turn by turn, so that a busy moment falls on all alike."""
-    spent: dict[str, list[float]] = {name: [] for name in jobs}
-    for _ in range(repeats):
-        for name, job in jobs.items():
-            began = time.perf_counter()
-            job()
-            spent[name].append(time.perf_counter() - began)
-    return {name: statistics.median(seconds) for name, seconds in spent.items()}
 
 
 def row(name: str, found: str, limit: object = "") -> None:

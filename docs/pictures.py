@@ -30,7 +30,7 @@ def main() -> None:
         "block": maps(short, ["attnresln_n", "block_n"], layer=6),
         "rollout": maps(short, ["block_n", "rollout_block_n"], layer=6),
         "mixing": mixing_grid(short),
-        "mixing_methods": mixing_lines(short),
+        "mixing_analyses": mixing_lines(short),
         **head(model),
         **identity(model),
     }

@@ -19,7 +19,7 @@ print(dataset.spearman.isel(other_stage=-1).to_series().round(2).to_string())
 
 # the same head on the states of every layer
 layers = whence.lm_head(model, text, layer="all")
-place = layers.prediction_rank.sel(stage="lmhead-out").to_series()
+place = layers.place.sel(stage="lmhead-out").to_series()
 print("\nPlace of the predicted token by layer")
 print(place.to_string())
 

@@ -14,19 +14,31 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
     from whence import stats as stats
     from whence.citations import cite as cite
     from whence.corpus.cloze import cloze as cloze
+    from whence.corpus.identify import identify as identify
     from whence.corpus.open_run import open_run as open_run
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
-    from whence.identity import identify as identify
+    from whence.measures.options import Block as Block
+    from whence.measures.options import Contribution as Contribution
+    from whence.measures.options import Effective as Effective
+    from whence.measures.options import EffectiveCorrelation as EffectiveCorrelation
+    from whence.measures.options import Gradient as Gradient
+    from whence.measures.options import Jacobian as Jacobian
+    from whence.measures.options import JacobianLocal as JacobianLocal
+    from whence.measures.options import Minimum as Minimum
+    from whence.measures.options import MinimumSimplex as MinimumSimplex
+    from whence.measures.options import Null as Null
+    from whence.measures.options import Origin as Origin
+    from whence.measures.options import ValueRank as ValueRank
     from whence.models.load import load as load
     from whence.page.report import report as report
     from whence.page.widget import widget as widget
     from whence.progress_bar import progress as progress
     from whence.sentence.alternative import alternative_attention as alternative_attention
+    from whence.sentence.list_measures import list_measures as list_measures
     from whence.sentence.lm_head import lm_head as lm_head
     from whence.sentence.measure import measure as measure
-    from whence.sentence.tables import list_measures as list_measures
-    from whence.sentence.tables import verify as verify
+    from whence.sentence.verify import verify as verify
     from whence.studies import study as study
     from whence.text.readers import read as read
 
@@ -38,8 +50,8 @@ _VERBS = {
     "alternative_attention": "whence.sentence.alternative",
     "cite": "whence.citations",
     "cloze": "whence.corpus.cloze",
-    "identify": "whence.identity",
-    "list_measures": "whence.sentence.tables",
+    "identify": "whence.corpus.identify",
+    "list_measures": "whence.sentence.list_measures",
     "lm_head": "whence.sentence.lm_head",
     "load": "whence.models.load",
     "measure": "whence.sentence.measure",
@@ -50,13 +62,28 @@ _VERBS = {
     "report": "whence.page.report",
     "run": "whence.corpus.run",
     "study": "whence.studies",
-    "verify": "whence.sentence.tables",
+    "verify": "whence.sentence.verify",
     "widget": "whence.page.widget",
 }
 
+# options of measures: whence.measure(model, text, [whence.Contribution(error=0.01)])
+_OPTIONS = (
+    "Block",
+    "Contribution",
+    "Effective",
+    "EffectiveCorrelation",
+    "Gradient",
+    "Jacobian",
+    "JacobianLocal",
+    "Minimum",
+    "MinimumSimplex",
+    "Null",
+    "Origin",
+    "ValueRank",
+)
 _MODULES = ("errors", "plot", "stats")
 
-__all__ = [*_VERBS, *_MODULES]
+__all__ = [*_VERBS, *_OPTIONS, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -64,6 +91,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("importlib.metadata").version("whence")
     if name in _MODULES:
         return importlib.import_module(f"whence.{name}")
+    if name in _OPTIONS:
+        return getattr(importlib.import_module("whence.measures.options"), name)
     if name not in _VERBS:
         raise AttributeError(f"module 'whence' has no attribute {name!r}; its verbs are {', '.join(_VERBS)}")
     return getattr(importlib.import_module(_VERBS[name]), name)

@@ -19,6 +19,15 @@ def numbers(what: str, asked: object) -> list[int]:
         raise BadInput(f"A {what} is a whole number, and {asked!r} was given.") from None
 
 
+def layers(asked: object, first: int, last: int, some: bool = True) -> list[int]:
+    """Layers that the model has; `some` refuses none at all."""
+    found = numbers("layer", asked)
+    wrong = [layer for layer in found if not first <= layer <= last]
+    if wrong or (some and not found):
+        raise BadInput(f"The model has layers {first} to {last}, and {wrong[0] if wrong else 'none'} was asked for.")
+    return found
+
+
 def whole(what: str, asked: Any, least: int) -> int:
     """One whole number that is not too small; 2e9 is one."""
     given = int(asked) if isinstance(asked, float) and asked.is_integer() else asked

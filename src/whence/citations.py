@@ -1,7 +1,7 @@
 """Which papers to cite for a result."""
 
 from whence.errors import BadInput
-from whence.measures.registry import MEASURES
+from whence.measures.registry import measures
 
 PAPERS = {
     "vaswani2017": """@inproceedings{vaswani2017attention,
@@ -90,13 +90,16 @@ VERBS = {
 
 
 def cite(dataset: object) -> str:
-    """BibTeX of whence and of every paper behind the measures in a Dataset or a run."""
+    """BibTeX of whence and of every paper behind the measures in a Dataset or a run.
+
+    A measure of another package may name a paper by its BibTeX, which stands for itself.
+    """
     measured = getattr(dataset, "attrs", {}).get("measures")
     if measured is None:
         raise BadInput(
             f"What was measured is in the attributes of a Dataset, and this {type(dataset).__name__} has none."
         )
-    papers = VERBS | {name: row.papers for name, row in MEASURES.items()}
+    papers = VERBS | {name: row.papers for name, row in measures().items()}
     names = [name for name in str(measured).split(",") if name in papers]
     keys = dict.fromkeys(["whence", *(paper for name in names for paper in papers[name])])
-    return "\n\n".join(PAPERS[key] for key in keys)
+    return "\n\n".join(PAPERS.get(key, key) for key in keys)

@@ -50,7 +50,7 @@ def test_nothing_is_dropped_silently(found):
     ]
     assert found.attrs["sentences"] == 8 and found.attrs["scored"] == 4
     assert json.loads(found.attrs["outcomes"])[asking.NOT_ONE_TOKEN] == 1
-    scored = np.isfinite(found["rank"].isel(stage=-1).values)
+    scored = np.isfinite(found["place"].isel(stage=-1).values)
     assert scored.tolist() == [outcome in (asking.SCORED, asking.FIRST) for outcome in outcomes]
     asked = np.isfinite(found.spearman.values).all(axis=(1, 2))
     assert asked.tolist() == [outcome != asking.NO_MASK for outcome in outcomes]
@@ -68,13 +68,13 @@ def test_each_sentence_is_what_head_says_of_it(builtin, found):
         token = builtin.tokenizer.convert_tokens_to_ids(answer.lower())
         scores = one.scores.values
         assert (
-            found["rank"][place].values.tolist() == (1 + (scores > scores[:, token : token + 1]).sum(axis=1)).tolist()
+            found["place"][place].values.tolist() == (1 + (scores > scores[:, token : token + 1]).sum(axis=1)).tolist()
         )
         assert int(found.position[place]) == int(one.position)
 
 
 def test_hits_are_counted_from_ranks(found):
-    ranks = found["rank"].values
+    ranks = found["place"].values
     for k in (1, 7, HITS):
         assert found.hits.sel(k=k).values.tolist() == (ranks <= k).sum(axis=0).tolist()
     assert (np.diff(found.hits.values, axis=1) >= 0).all()
@@ -82,7 +82,7 @@ def test_hits_are_counted_from_ranks(found):
 
 def test_parts_change_nothing(builtin, found):
     small = cloze(builtin, corpus(), part_size=3)
-    assert np.array_equal(small["rank"], found["rank"], equal_nan=True)
+    assert np.array_equal(small["place"], found["place"], equal_nan=True)
     assert np.allclose(small.spearman, found.spearman, atol=1e-6, equal_nan=True)
 
 
@@ -97,13 +97,13 @@ def test_a_stopped_run_goes_on(builtin, found, tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         cloze(builtin, corpus(), out=tmp_path / "run", part_size=3, progress=stop)
-    assert done == [3, 6]
+    assert done == [0, 3, 6]
     asked = []
     recorded = lambda model, given: asked.append(given.id) or question(model, given)  # noqa: E731
     monkeypatch.setattr("whence.corpus.cloze.question", recorded)
     again = cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
     assert asked == ["6", "7"]
-    assert np.array_equal(again["rank"], found["rank"], equal_nan=True)
+    assert np.array_equal(again["place"], found["place"], equal_nan=True)
     assert again.outcome.values.tolist() == found.outcome.values.tolist()
     whole = cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
     assert asked == ["6", "7"] and whole.identical(again)
@@ -114,21 +114,26 @@ def test_a_damaged_part_is_done_again(builtin, found, tmp_path):
     part = next((tmp_path / "run").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-9])
     again = cloze(builtin, corpus(), out=tmp_path / "run", part_size=4)
-    assert np.array_equal(again["rank"], found["rank"], equal_nan=True)
+    assert np.array_equal(again["place"], found["place"], equal_nan=True)
 
 
 def test_another_corpus_or_model_does_not_go_on(builtin, tmp_path):
     cloze(builtin, corpus(), out=tmp_path / "run")
-    with pytest.raises(BadInput, match="another corpus, of 8 sentences, and 7 were given"):
+    with pytest.raises(BadInput, match=r"Part 0 of .* was made from other sentences"):
         cloze(builtin, corpus()[1:], out=tmp_path / "run")
     other = whence.load(build("bert", vocab_size=30522), builtin.tokenizer)
-    with pytest.raises(BadInput, match="another model"):
+    with pytest.raises(BadInput, match="begun with model"):
         cloze(other, corpus(), out=tmp_path / "run")
 
 
 def test_an_empty_corpus(builtin):
     with pytest.raises(BadInput, match="empty"):
         cloze(builtin, [])
+
+
+def test_parts_of_no_sentence_are_refused(builtin):
+    with pytest.raises(BadInput, match="The part_size is a whole number of at least 1, and 0 was given"):
+        cloze(builtin, corpus(), part_size=0)
 
 
 def test_too_long(builtin):
@@ -159,7 +164,7 @@ def test_a_decoder_is_asked_for_the_next_token(smollm2):
     one = whence.lm_head(smollm2, "The capital of France is")
     paris = int(np.flatnonzero(one.vocabulary_token.values == "▁Paris")[0])
     scores = one.scores.isel(stage=-1).values
-    assert int(found["rank"][0, -1]) == 1 + int((scores > scores[paris]).sum()) <= 10
+    assert int(found["place"][0, -1]) == 1 + int((scores > scores[paris]).sum()) <= 10
 
 
 def test_published_clozes(builtin, data):

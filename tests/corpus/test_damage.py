@@ -13,7 +13,7 @@ from whence.corpus.worker import Worker
 from whence.errors import BadInput, WhenceError
 from whence.sealed import SEAL, sealed
 
-ASKED = {"measures": ["mixing", "rank"], "part_size": 2, "threads": 1}
+ASKED = {"measures": ["mixing", "value_rank"], "part_size": 2, "threads": 1}
 TEXTS = tiny.texts(6, longest=4)
 
 

@@ -32,7 +32,7 @@ def test_maps_are_the_dataset_of_one_sentence(model, run):
     for number in (0, 4):
         wanted = whence.measure(model, tiny.annotated(7)[number], ["attention", "attn_n"])
         found = run.maps[number]
-        for name in ("attention", "attn_n"):
+        for name in ("attention", "norms"):
             assert found[name].dims == wanted[name].dims
             np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, atol=1e-5)
         for name in ("target_token", "source_word", "target_is_special", "layer", "head"):

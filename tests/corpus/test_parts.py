@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tiny import annotated
-from whence.corpus.parts import batches, cut
+from whence.corpus.parts import cut
 from whence.errors import BadInput
 from whence.text.sentence import Sentence
 
@@ -30,14 +30,6 @@ def test_a_corpus_is_read_as_parts_are_asked_for():
 def test_the_sentence_that_is_none_is_named():
     with pytest.raises(BadInput, match="Sentence 2 of the corpus, counted from 0: The text is empty"):
         list(cut(["one", ("two", "three"), " "], 2))
-
-
-@given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 200))
-def test_batches_hold_every_sentence_once_and_keep_the_budget(lengths, budget):
-    found = batches(lengths, lambda longest: budget // longest)
-    assert sorted(place for batch in found for place in batch) == list(range(len(lengths)))
-    for batch in found:
-        assert len(batch) == 1 or len(batch) * max(lengths[place] for place in batch) <= budget
 
 
 def test_the_digest_sees_every_annotation():

@@ -95,9 +95,9 @@ def test_before_and_after_by_hand(builtin, corpus):
                 continue
             first, second = (logits(builtin, each) for each in (before, after))
             assert abs(float(one.spearman) - spearmanr(first, second).statistic) < 1e-5
-            assert int(one["rank"]) == 1 + int((first > first[before.answer]).sum())
+            assert int(one["place"]) == 1 + int((first > first[before.answer]).sum())
             assert int(one.rank_after) == 1 + int((second > second[before.answer]).sum())
-    same = found["rank"].isel(sentence=[0, 3], stage=-1)
+    same = found["place"].isel(sentence=[0, 3], stage=-1)
     assert int(found.hits_before.sel(recipe="no-period", k=100).isel(stage=-1)) == int((same <= 100).sum())
 
 
@@ -110,7 +110,7 @@ def test_it_goes_on_and_says_what_differs(builtin, corpus, tmp_path):
     first = perturb(builtin, corpus, ["no-end"], out=tmp_path / "run", part_size=2)
     again = perturb(builtin, corpus, ["no-end"], out=tmp_path / "run", part_size=2)
     assert first.identical(again) and set(RECIPES) == {"no-period", "no-end", "mask-word"}
-    with pytest.raises(BadInput, match="another parameters"):
+    with pytest.raises(BadInput, match="begun with recipes"):
         perturb(builtin, corpus, ["no-period"], out=tmp_path / "run", part_size=2)
 
 

@@ -20,9 +20,11 @@ from tests import tiny
 from whence.corpus.store import CannotWrite, Store
 from whence.corpus.worker import Worker
 from whence.errors import BadInput, Unsupported, WhenceError
-from whence.measures import registry
+from whence.measures.registry import Measure, Variable
+from whence.measures.table import MEASURES as TABLE
+from whence.plot import flattened
 
-MEASURES = ["mixing", "attention", "norms", "effective", "rank", "rollout_attnres_n"]
+MEASURES = ["mixing", "attention", "norms", "effective", "value_rank", "rollout_attnres_n"]
 LONGEST = 64
 
 
@@ -71,13 +73,14 @@ def test_tokens_are_what_one_sentence_gives(model, corpus, run):
         assert found.token.tolist() == [*dataset.target_token.values] * 3
         assert found.layer.tolist() == np.repeat([1, 2, 3], size).tolist()
         assert found.position.tolist() == [*range(size)] * 3
-        for method in dataset.method.values:
-            wanted = dataset.mixing.sel({"method": method}).values.ravel()
-            np.testing.assert_allclose(found[f"mixing_{method}"], wanted, atol=1e-5)
+        for analysis in dataset.analysis.values:
+            wanted = dataset.mixing.sel({"analysis": analysis}).values.ravel()
+            np.testing.assert_allclose(found[f"mixing_{analysis}"], wanted, atol=1e-5)
         mean = dataset.attention.mean("head").values
         np.testing.assert_allclose(found.attention_own, np.diagonal(mean, axis1=1, axis2=2).ravel(), atol=1e-5)
         np.testing.assert_allclose(found.attention_entropy, scipy.stats.entropy(mean, axis=-1).ravel(), atol=1e-4)
-        rows = dataset.attn_n.values / dataset.attn_n.values.sum(axis=-1, keepdims=True)
+        lengths = dataset.norms.sel(analysis="attn_n").values
+        rows = lengths / lengths.sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(found.attn_n_own, np.diagonal(rows, axis1=1, axis2=2).ravel(), atol=1e-5)
         largest = rows.argmax(axis=-1) == np.arange(size)
         assert (found.attn_n_own_largest.to_numpy() == largest.ravel()).all()
@@ -100,7 +103,7 @@ def test_annotations_are_on_the_tokens(corpus, run):
 def test_pairs_are_means_over_pieces(model, corpus, run):
     """Taken from the maps of one sentence by a plain loop over the tokens of both words."""
     for number in (3, 14):
-        dataset, found = alone(model, corpus[number]), run.pairs[run.pairs.sentence == number]
+        dataset, found = flattened(alone(model, corpus[number])), run.pairs[run.pairs.sentence == number]
         tokens = run.tokens[(run.tokens.sentence == number) & (run.tokens.layer == 1)]
         assert len(found)
         for row in found.sample(20, random_state=0).itertuples():
@@ -122,7 +125,11 @@ def test_pieces_of_words_are_averaged(builtin, tmp_path):
     pieces = np.flatnonzero(dataset.target_word.values == "antidisestablishmentarian")
     assert len(pieces) > 1
     row = run.pairs[(run.pairs.target_word == "antidisestablishmentarian") & (run.pairs.source_word == "the")].iloc[0]
-    wanted = dataset.attn_w.values[0][pieces, np.flatnonzero(dataset.source_word.values == "the")].mean()
+    wanted = (
+        dataset.norms.sel(analysis="attn_w")
+        .values[0][pieces, np.flatnonzero(dataset.source_word.values == "the")]
+        .mean()
+    )
     np.testing.assert_allclose(row.attn_w, wanted, atol=1e-6)
 
 
@@ -159,8 +166,8 @@ def test_moments_by_head_and_by_class_of_source(model, corpus, run):
 
 
 def test_numbers_of_a_sentence_are_in_the_moments(model, corpus, run):
-    ranks = np.stack([alone(model, sentence)["rank"].values for sentence in corpus])
-    found = run.moments[run.moments["variable"] == "rank"].sort_values(["layer", "head"])
+    ranks = np.stack([alone(model, sentence)["value_rank"].values for sentence in corpus])
+    found = run.moments[run.moments["variable"] == "value_rank"].sort_values(["layer", "head"])
     assert (found["count"] == len(corpus)).all()
     np.testing.assert_allclose(found["mean"].to_numpy().reshape(3, 4), ranks.mean(axis=0))
 
@@ -180,24 +187,24 @@ def test_padding_changes_nothing(family, tmp_path):
     for number, text in enumerate(texts):
         found = tokens[tokens.sentence == number]
         dataset = whence.measure(model, text, ["mixing", "rollout_attn_n"])
-        wanted = dataset.mixing.sel({"method": "attnresln_n"}).values.ravel()
+        wanted = dataset.mixing.sel({"analysis": "attnresln_n"}).values.ravel()
         np.testing.assert_allclose(found.mixing_attnresln_n, wanted, atol=2e-5)
-        own = np.diagonal(dataset.rollout_attn_n.values, axis1=1, axis2=2).ravel()
+        own = np.diagonal(dataset.rollout.sel(analysis="attn_n").values, axis1=1, axis2=2).ravel()
         np.testing.assert_allclose(found.rollout_attn_n_own, own, atol=2e-5)
 
 
 def test_derivatives_sentence_by_sentence(model, tmp_path):
     texts = tiny.texts(3)
-    options = {"mode": "exact"}
-    whence.run(model, texts, ["contribution", "gradient_local"], tmp_path / "run", layers=[1, 3], **options)
+    exact = whence.Contribution(mode="exact")
+    whence.run(model, texts, [exact, "gradient_local"], tmp_path / "run", layers=[1, 3])
     run = whence.open_run(tmp_path / "run")
     for number, text in enumerate(texts):
-        dataset = whence.measure(model, text, ["contribution"], layers=[1, 3], **options)
+        dataset = whence.measure(model, text, exact, layers=[1, 3])
         found = run.tokens[run.tokens.sentence == number]
         assert sorted(set(found.layer)) == [1, 3]
         own = np.diagonal(dataset.contribution.values, axis1=1, axis2=2)
         np.testing.assert_allclose(found.contribution_own, own.ravel(), atol=1e-5)
-    assert "contribution_error" not in run.pairs and {"contribution", "gradient_local"} <= set(run.pairs)
+    assert "contribution_se" not in run.pairs and {"contribution", "gradient_local"} <= set(run.pairs)
 
 
 # what it depends on, and what not
@@ -311,9 +318,7 @@ def test_another_corpus_is_refused(model, tmp_path, changed):
         ({"by": ["colour"]}, "grouped by class"),
         ({"engine": "steam"}, "no engine 'steam'; there are: local, ray"),
         ({"layers": [9]}, "layers 1 to 3"),
-        ({"measures": ["contribution"], "targets": [1]}, "'targets' names positions"),
-        ({"depth": 1}, "option 'depth'"),
-        ({"measures": ["rank"], "tolerance": "much"}, "The tolerance is a number from 0 to less than 1, and 'much'"),
+        ({"measures": [whence.Contribution(sources=[1])]}, "'sources' names positions"),
     ],
 )
 def test_refused_before_any_work(model, tmp_path, arguments, says):
@@ -330,18 +335,19 @@ def test_a_name_is_no_corpus(model, tmp_path):
 @pytest.mark.parametrize(
     ("measures", "says"),
     [
-        ("contribution_probes", "'contribution_probes' has no axes, and a run stores what has"),
-        (["mixing", "jacobian_bits"], "'jacobian_bits' has no axes"),
-        ("contribution_error", "ask for maps=True"),
-        (["contribution", "contribution_error"], "ask for maps=True"),
-        (iter(["contribution", "contribution_error"]), "ask for maps=True"),
-        ("by_token", r"'by_token' has the axes \(layer, target\), and a run stores what has the axes \(layer"),
+        ("contribution_se", "ask for maps=True"),
+        (["contribution", "contribution_se"], "ask for maps=True"),
+        (iter(["contribution", "contribution_se"]), "ask for maps=True"),
+        (
+            "by_place",
+            r"'by_place' has the axes \(layer, target, distance\), and a run stores what has.* \(layer, head\)",
+        ),
     ],
 )
 def test_what_a_run_has_no_table_for_is_refused(model, tmp_path, monkeypatch, measures, says):
-    variable = registry.Variable(registry.BY_TOKEN, "share", "x", frozenset())
-    row = registry.Measure("x", {"by_token": variable}, (), "blocks:norms")
-    monkeypatch.setitem(registry.MEASURES, "by_token", row)
+    variable = Variable(("layer", "target", "distance"), "share", "x")
+    row = Measure("x", {"by_place": variable}, (), "whence.measures.norms.variables:norms")
+    monkeypatch.setitem(TABLE, "by_place", row)
     with pytest.raises(WhenceError, match=says):
         whence.run(model, ["ada"], measures, tmp_path / "run")
     assert not content(tmp_path / "run")
@@ -504,11 +510,11 @@ def test_memory_does_not_grow_with_the_corpus(model, tmp_path):
 def test_numbers_of_heads_are_a_table_of_their_own(builtin, tmp_path):
     """Against each sentence measured alone."""
     texts = ["A cat sat on the mat and looked at the moon.", "It rained."]
-    whence.run(builtin, texts, ["rank", "effective_correlation"], out=tmp_path / "run")
+    whence.run(builtin, texts, ["value_rank", "effective_correlation"], out=tmp_path / "run")
     table = whence.open_run(tmp_path / "run").heads
     assert len(table) == 2 * builtin.anatomy.layers * builtin.anatomy.heads
     for number, text in enumerate(texts):
-        alone = whence.measure(builtin, text, ["rank", "effective_correlation"])
+        alone = whence.measure(builtin, text, ["value_rank", "effective_correlation"])
         rows = table[table["sentence"] == number].set_index(["layer", "head"])
-        for name in ("rank", "nullity", "effective_correlation"):
+        for name in ("value_rank", "nullity", "effective_correlation"):
             np.testing.assert_allclose(rows[name].to_xarray(), alone[name], atol=1e-5)

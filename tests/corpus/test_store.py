@@ -119,7 +119,7 @@ def test_a_file_size_limit_is_met_for_real(tmp_path):
     """A real write that the system refuses, in a child because the limit holds for the whole process."""
     code = f"""
 import resource, signal
-from whence.store import CannotWrite, at
+from whence.corpus.store import CannotWrite, at
 store = at({str(tmp_path / "run")!r})
 store.write("before", b"safe")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -55,8 +55,8 @@ def made(tmp_path):
             lengths=np.array(lengths),
             ids=np.array(ids, dtype=np.int32),
             special=np.zeros(count, dtype=bool),
-            weights="",
-            corpus="",
+            weights_sha256="",
+            corpus_sha256="",
         )
 
     return make

@@ -5,9 +5,9 @@ import pytest
 import xarray
 
 import whence
+from whence.corpus.hidden_states import states_of
 from whence.errors import BadInput
 from whence.identity import experiment
-from whence.identity.states import states_of
 from whence.text.sentence import Sentence, Word
 
 TEXTS = [
@@ -90,7 +90,7 @@ def test_provenance(rates, builtin):
     about = rates().attrs
     assert about["model"] == builtin.id and about["probe"] == "linear" and about["solver"] == "fast"
     assert about["sentences"] == 60 and about["tokens"] > 2000 and about["corpus"] == "dev"
-    assert {"torch_version", "weights_digest", "corpus_digest", "parameters", "schema", "seed"} <= set(about)
+    assert {"torch_version", "weights_sha256", "corpus_sha256", "parameters", "schema", "seed"} <= set(about)
 
 
 def test_survives_a_file(rates, tmp_path):

@@ -97,3 +97,12 @@ def test_wanted_vectors(made):
     assert torch.equal(wanted * 10, hidden + 10)
     for piece in task.pieces(np.array([0, 1])):
         assert torch.equal(piece.wanted[piece.asked] * 10, piece.hidden[piece.asked] + 10)
+
+
+def test_a_huge_candidate_makes_no_ties_of_the_others(made):
+    """The lengths of the two that are compared tell how exact their scores are, not that of the longest of all."""
+    rows = np.random.default_rng(0).normal(size=(6, 16))
+    rows[0, 3] = 1e5
+    states = made([rows], [6], ids=np.arange(6))
+    (outcome,) = evaluate("naive", [{}], "l2", Task(states, 0), np.array([0]))
+    assert np.array_equal(outcome.found, np.ones(6))

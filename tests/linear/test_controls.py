@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.families import batch, build
-from whence.linear.controls import ENOUGH, steadied
+from whence.linear.controls import ENOUGH, spread, steadied
 from whence.linear.sketch import probes
 from whence.linear.travel import Road
 from whence.measures.flow.contribution import _Asked, _first, jacobian
@@ -36,6 +36,22 @@ def test_varies_less_around_the_same_mean(maps):
     torch.testing.assert_close(steady[:, 0], true[0].expand(400, -1, -1))
     assert steady[:, 1].var(dim=0).mean() < 0.5 * plain[:, 1].var(dim=0).mean()
     assert ((steady[:, 1].mean(dim=0) / true[1]) - 1).abs().mean() < 0.01
+
+
+def test_the_error_covers_what_fitting_the_weights_adds(maps):
+    """The variance that the jackknife states is that of the steadied means or a little more; of what is left, less."""
+    true = maps.square().sum(dim=(-1, -2))
+    drawn = [squares_of(maps, seed) for seed in range(150)]
+    means = torch.stack([steadied(squares, true[0], SOURCES).mean(dim=0)[1] for squares in drawn])
+    stated = {
+        name: torch.stack([varying(squares, true[0], SOURCES)[:, 1].var(dim=0) for squares in drawn]).mean()
+        for name, varying in (("plain", steadied), ("jackknife", spread))
+    }
+    stated = {name: float(variance / PROBES * (1 - PROBES / WIDTH)) for name, variance in stated.items()}
+    happened = float((means - true[1]).square().mean())
+    assert stated["plain"] < 0.95 * happened
+    assert happened < stated["jackknife"] < 2.5 * happened
+    assert torch.equal(spread(drawn[0], true[0], SOURCES)[:, 0], true[0].expand(PROBES, -1, -1))
 
 
 def test_all_directions_are_left_as_they_are(maps):

@@ -46,7 +46,7 @@ def derivatives(chain, layers: int) -> tuple[Tensor, Tensor]:
 
 
 def attention_vectors(block: Block, mask: Tensor, name: str) -> Tensor:
-    """z_ij of a method with vectors, b x t x s x m, zero at padding."""
+    """z_ij of an analysis with vectors, b x t x s x m, zero at padding."""
     block, rows = double(block), range(len(mask))
     vectors = torch.zeros(*mask.shape, mask.shape[1], block.input.shape[-1], dtype=torch.float64)
     for b in rows:

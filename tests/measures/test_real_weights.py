@@ -29,10 +29,10 @@ def test_maps_and_mixing_are_those_of_the_vectors(name, request):
     found, mask = blocks(request.getfixturevalue(name))
     for block in (found[0], found[2], found[-1]):
         given = maps_and_mixing(block, mask)
-        for place, method in enumerate(NAMES):
-            if method.endswith("_n"):
-                vectors = attention_vectors(block, mask, method)
-                assert apart(given[method], vectors.norm(dim=-1)) < 1e-5
+        for place, analysis in enumerate(NAMES):
+            if analysis.endswith("_n"):
+                vectors = attention_vectors(block, mask, analysis)
+                assert apart(given[analysis], vectors.norm(dim=-1)) < 1e-5
                 assert apart(given["mixing"][:, place], ratios(vectors)) < 1e-5
 
 

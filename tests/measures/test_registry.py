@@ -9,7 +9,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 import whence
 from tests.families import scatter
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import HEADS, MAP, MEASURES, METHODS, variables
+from whence.measures.registry import ANALYSES, MIXED, variables
+from whence.measures.table import MEASURES
 
 SHORT = "Paris is the capital of [MASK]."
 CHEAP = [name for name in MEASURES if name != "minimum_simplex"]
@@ -32,9 +33,16 @@ def everything(builtin):
 
 @pytest.mark.parametrize("name", [name for measure in CHEAP for name in MEASURES[measure].variables])
 def test_every_variable_has_its_axes_and_is_finite(everything, name):
-    found = everything[name]
-    assert found.dims == variables()[name].dims
-    assert found.attrs["units"] == variables()[name].unit
+    found, variable = everything, variables()[name]
+    if variable.analysis is None:
+        found = found[name]
+        assert found.dims == variable.dims and found.attrs["units"] == variable.unit
+    else:
+        whole, analysis = variable.analysis
+        assert found[whole].dims == ("analysis", *variable.dims) and variable.unit in found[whole].attrs["units"]
+        found = found[whole].sel(analysis=analysis)
+    if name == "mixing":
+        found = found.sel(analysis=list(MIXED))
     present = found.values[~np.isnan(found.values)] if name == "by_neighbour" else found.values  # no neighbour: NaN
     assert np.isfinite(present).all()
     assert np.abs(present).max() > 0 or name.startswith("null")  # nine tokens have no null space here
@@ -47,50 +55,57 @@ def test_the_smallest_distribution(builtin):
 
 
 def test_shares_sum_to_one(everything):
-    names = ["attention", "attn_w", "attnres_w", "alti", "value_zeroing"]
-    names += [name for name in everything if str(name).startswith("rollout_")]
-    for name in names:
-        np.testing.assert_allclose(everything[name].sum("source"), 1, atol=1e-4, err_msg=str(name))
+    weights = everything.norms.sel(analysis=["attn_w", "attnres_w"])
+    for found in (everything.attention, everything.alti, everything.value_zeroing, weights, everything.rollout):
+        np.testing.assert_allclose(found.sum("source"), 1, atol=1e-4, err_msg=str(found.name))
 
 
 def test_one_variable_alone_is_what_it_is_in_company(builtin, everything):
-    for name in ("attn_n", "mixing", "null", "rollout_attnres_n"):
+    for name, variable in (("attn_n", "norms"), ("mixing",) * 2, ("null",) * 2, ("rollout_attnres_n", "rollout")):
         alone = whence.measure(builtin, SHORT, name)
-        assert list(alone.data_vars) == [name]
-        np.testing.assert_allclose(alone[name].values, everything[name].values, atol=1e-6)
+        assert list(alone.data_vars) == [variable]
+        same = everything.sel(analysis=alone.analysis) if "analysis" in alone.dims else everything
+        np.testing.assert_allclose(alone[variable].values, same[variable].values, atol=1e-6)
+
+
+def test_an_analysis_that_was_not_asked_for_is_empty(builtin):
+    found = whence.measure(builtin, SHORT, ["mixing", "attn_n", "block"])
+    assert tuple(found.analysis.values) == (*MIXED, "block_n")
+    there = found.norms.notnull().all(["layer", "target", "source"])
+    assert found.analysis.values[there].tolist() == ["attn_n", "block_n"]
+    assert found.analysis.values[found.mixing.isnull().all(["layer", "target"])].tolist() == ["block_n"]
 
 
 def test_rolled_out_maps_of_chosen_layers_start_at_the_first(builtin, everything):
     some = whence.measure(builtin, SHORT, "rollout_attn_w", layers=[6])
-    xarray.testing.assert_allclose(some.rollout_attn_w, everything.rollout_attn_w.sel(layer=[6]), atol=1e-6)
+    xarray.testing.assert_allclose(some.rollout, everything.rollout.sel(layer=[6], analysis=["attn_w"]), atol=1e-6)
 
 
-def test_methods_are_named(everything):
-    assert tuple(everything["method"].values) == METHODS
-    np.testing.assert_allclose(
-        everything.mixing.sel({"method": "attn_w"}), 1 - np.diagonal(everything.attn_w, axis1=1, axis2=2), atol=1e-5
-    )
+def test_analyses_are_named(everything):
+    assert tuple(everything["analysis"].values) == ANALYSES
+    own = np.diagonal(everything.norms.sel(analysis="attn_w"), axis1=1, axis2=2)
+    np.testing.assert_allclose(everything.mixing.sel(analysis="attn_w"), 1 - own, atol=1e-5)
 
 
 def test_a_sketch_is_near_and_seeded(builtin, everything):
     first, again, other = (
-        whence.measure(builtin, SHORT, "block", block_error=0.1, seed=seed).block_n for seed in (1, 1, 2)
+        whence.measure(builtin, SHORT, whence.Block(error=0.1, seed=seed)).norms for seed in (1, 1, 2)
     )
     xarray.testing.assert_identical(first, again)
     assert not first.equals(other)
-    assert abs(first / everything.block_n - 1).mean() < 0.2
+    assert abs(first / everything.norms.sel(analysis=["block_n"]) - 1).mean() < 0.2
 
 
 def test_nothing_flows_from_the_future(smollm2):
     names = ["attention", "effective", "norms", "block"]
     found = whence.measure(smollm2, "The cat sat on the mat.", names, layers=[1, 30])
     for name in found.data_vars:
-        assert variables()[str(name)].dims in (HEADS, MAP)
+        assert found[name].dims[-2:] == ("target", "source")
         assert np.abs(np.triu(found[name].values, k=1)).max() == 0, name
 
 
 def test_a_family_outside_the_table_gives_what_it_can(odd):
-    found = whence.measure(odd, "a b c a", ["attention", "effective", "null", "rank", "attn_w"])
+    found = whence.measure(odd, "a b c a", ["attention", "effective", "null", "value_rank", "attn_w"])
     assert np.isfinite(found.effective.values).all()
     with pytest.raises(Unsupported, match=r"'mixing' needs norms.*'ctrl'"):
         whence.measure(odd, "a b c", ["mixing"])

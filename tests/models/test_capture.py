@@ -10,7 +10,7 @@ import torch
 from einops import einsum
 
 from tests.families import DISTINCT, batch, build
-from whence.models.capture import trace, walk
+from whence.models.capture import trace, visit_blocks, walk
 from whence.models.locate import locate
 
 LENGTHS = [9, 5, 7]
@@ -91,6 +91,39 @@ def test_the_model_comes_back_after_an_exception(anatomy):
         walk(anatomy, batch([5]), fail)
     assert fingerprint(anatomy.model) == before
     assert len(trace(anatomy, batch([5])).blocks) == anatomy.layers
+
+
+def test_a_pass_ends_past_the_last_attention_asked_for(anatomy):
+    """What is seen until then is what a whole pass sees, bit for bit; what comes after is not computed."""
+    tokens, before, last = batch([9]), fingerprint(anatomy.model), anatomy.layers - 1
+    whole, seen, begun = trace(anatomy, tokens), [], []
+    hooks = [block.register_forward_pre_hook(lambda module, _: begun.append(module)) for block in set(anatomy.blocks)]
+    visit_blocks(anatomy, tokens, seen.append, last)
+    for hook in hooks:
+        hook.remove()
+    assert len(seen) == len(begun) == last
+    assert seen[-1].output.isnan().all()
+    for found, expected in zip(seen, whole.blocks, strict=False):
+        for name in ("input", "attention", "grouped_values", "projected"):
+            assert torch.equal(getattr(found, name), getattr(expected, name))
+    assert fingerprint(anatomy.model) == before
+
+
+def test_the_last_feed_forward_is_not_computed():
+    anatomy, called = locate(build("bert")), []
+    for block in anatomy.blocks:
+        block.intermediate.register_forward_hook(lambda module, *_: called.append(module))
+    visit_blocks(anatomy, batch([9]), lambda block: None, anatomy.layers)
+    assert len(called) == anatomy.layers - 1
+
+
+def test_a_pass_during_which_weights_are_moved_runs_to_its_end():
+    """accelerate brings back at the end of a block what it fetched for it."""
+    anatomy, ended = locate(build("bert")), []
+    anatomy.model.hf_device_map = {"": "cpu"}
+    anatomy.blocks[-1].register_forward_hook(lambda *_: ended.append(True))
+    visit_blocks(anatomy, batch([9]), lambda block: None, 1)
+    assert ended == [True]
 
 
 def fingerprint(model):

@@ -104,9 +104,9 @@ def test_attention_is_refused_where_there_is_none():
 
 
 def test_layers_that_do_not_attend_are_empty(jamba):
-    found = whence.measure(jamba, TEXT, ["attention", "effective", "null", "rank", "contribution"])
+    found = whence.measure(jamba, TEXT, ["attention", "effective", "null", "value_rank", "contribution"])
     assert found.layer.values.tolist() == [1, 2, 3, 4]
-    for name in ("attention", "effective", "null", "rank"):
+    for name in ("attention", "effective", "null", "value_rank"):
         assert found[name].sel(layer=[1, 3]).isnull().all() and found[name].sel(layer=[2, 4]).notnull().all()
     assert found.contribution.notnull().all()
     assert abs(found.attention - found.effective - found.null).max() < 1e-5

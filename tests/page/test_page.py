@@ -11,7 +11,10 @@ import pytest
 import xarray
 
 from whence.errors import BadInput
+from whence.measures.registry import ANALYSES, ATTENTION, Measure, Variable, variables
+from whence.measures.table import MEASURES
 from whence.page.arrays import EXACT_UP_TO, MISSING
+from whence.page.bundle import MODULES
 from whence.page.payload import PANELS, payload
 from whence.page.report import page, report
 
@@ -27,7 +30,7 @@ def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0
     attention /= attention.sum(axis=-1, keepdims=True)
     null = numbers.normal(0, 0.05, attention.shape).astype(np.float32)
     names, special = np.array(tokens, dtype=str), np.array([token.startswith("[") for token in tokens])
-    coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "method": ["attn_w", "attnresln_n"]}
+    coords = {"layer": np.arange(1, layers + 1), "head": np.arange(heads), "analysis": ["attn_w", "attnresln_n"]}
     for side in ("target", "source"):
         coords |= {f"{side}_token": (side, names), f"{side}_word": (side, names), f"{side}_is_special": (side, special)}
     return xarray.Dataset(
@@ -35,10 +38,10 @@ def sentence(tokens: list[str], layers: int = 2, heads: int = 3, causal: int = 0
             "attention": (PER_HEAD, attention),
             "effective": (PER_HEAD, attention - null),
             "null": (PER_HEAD, null),
-            "rank": (("layer", "head"), np.full((layers, heads), 4)),
+            "value_rank": (("layer", "head"), np.full((layers, heads), 4)),
             "attn_w": (PER_LAYER, attention.mean(axis=1)),
             "contribution": (PER_LAYER, attention.mean(axis=1)),
-            "mixing": (("method", "layer", "target"), numbers.random((2, layers, size), dtype=np.float32)),
+            "mixing": (("analysis", "layer", "target"), numbers.random((2, layers, size), dtype=np.float32)),
         },
         coords,
         {"model": "a/model", "causal": causal, "text": " ".join(tokens)},
@@ -121,7 +124,7 @@ def test_hostile_tokens_stay_text():
     assert all(token["shown"].strip() for token in embedded(text)["tokens"])
 
 
-@pytest.mark.parametrize("name", ["attention", "null", "contribution", "mixing", "rank"])
+@pytest.mark.parametrize("name", ["attention", "null", "contribution", "mixing", "value_rank"])
 def test_small_arrays_come_back_exactly(name):
     ds = sentence(TOKENS)
     assert np.array_equal(unpacked(embedded(page(ds))["variables"][name]), ds[name].values.astype(np.float32))
@@ -183,7 +186,7 @@ def test_parts_of_attention_that_have_to_be_written(why):
 
 def test_axes_are_in_one_order_whatever_the_dataset_has():
     ds = sentence(TOKENS)
-    turned = payload(ds.transpose("source", "target", "head", "layer", "method"))["variables"]["attention"]
+    turned = payload(ds.transpose("source", "target", "head", "layer", "analysis"))["variables"]["attention"]
     assert turned["dims"] == list(PER_HEAD)
     assert np.array_equal(unpacked(turned), ds["attention"].values)
 
@@ -223,6 +226,75 @@ def test_causal_is_said_and_may_be_missing():
 
 def test_methods_and_maps_come_best_first():
     data = payload(sentence(TOKENS))
-    assert data["methods"] == ["attnresln_n", "attn_w"]
-    assert data["method_places"] == {"attn_w": 0, "attnresln_n": 1}
+    left = [row for row in data["fields"] if row["kind"] != "sources"]
+    assert [row["key"] for row in left] == ["contribution", "mixing attnresln_n", "mixing attn_w"]
+    assert [row["place"] for row in left] == [0, 1, 0]
     assert data["maps"] == ["contribution", "attn_w"]
+    assert [row["variable"] for row in data["fields"] if row["kind"] == "sources"] == ["contribution", "attn_w"]
+
+
+def test_what_can_be_drawn_layer_by_token_says_how_it_is_read_and_spoken_of():
+    rows = {row["key"]: row for row in payload(sentence(TOKENS))["fields"]}
+    assert rows["contribution"]["read"] == "own" and rows["contribution"]["since_input"]
+    assert rows["mixing attn_w"]["label"] == "from others: weights: attention"
+    assert rows["mixing attn_w"]["style"] == "attn_w" and rows["mixing attn_w"]["percent"]
+    assert rows["sources attn_w"]["read"] == "row" and not rows["sources attn_w"]["since_input"]
+    for row in rows.values():
+        unfilled = set(re.findall(r"\{(\w+)\}", " ".join(str(value) for value in row.values())))
+        assert unfilled <= {"layer", "token", "value", "mean"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "read", "said"),
+    [
+        (["attention"], ["others", "row"], "attention paid to others"),
+        (["rollout"], ["own", "row"], "own share: weights: attention, rolled out"),
+        (["jacobian"], ["row"], "sources: Jacobian norm"),
+        (["effective"], [], ""),
+    ],
+)
+def test_what_is_left_of_a_token_by_what_there_is(kept, read, said):
+    ds = sentence(TOKENS)
+    ds = ds.assign(rollout_attn_w=ds["attn_w"], jacobian=3 * ds["attn_w"])
+    found = payload(ds[["rollout_attn_w" if name == "rollout" else name for name in kept]])["fields"]
+    assert [row["read"] for row in found] == read
+    assert not said or said in [row["label"] for row in found]
+
+
+@pytest.fixture
+def foreign(monkeypatch):
+    """A measure of somebody else's, with a map a layer, a map a head, a number a head and a number a token."""
+    dims = {"closeness": PER_LAYER, "closeness_heads": PER_HEAD, "sharpness": PER_HEAD[:2], "depth": PER_LAYER[:2]}
+    rows = {
+        name: Variable(
+            axes, "share" if "source" in axes else "bits", f"{name.replace('_', ' ')} of somebody else's", ATTENTION
+        )
+        for name, axes in dims.items()
+    }
+    monkeypatch.setitem(MEASURES, "foreign", Measure("Somebody else's.", rows, ("vaswani2017",), "nowhere:none"))
+    ds = sentence(TOKENS)
+    sizes = {name: tuple(ds.sizes[dim] for dim in axes) for name, axes in dims.items()}
+    numbers = np.random.default_rng(2)
+    return ds.assign({name: (dims[name], numbers.random(sizes[name], np.float32)) for name in dims})
+
+
+def test_somebody_elses_variables_appear_by_themselves(foreign):
+    data = payload(foreign)
+    assert "closeness" in data["maps"] and "closeness_heads" in data["head_maps"]
+    assert {"closeness", "closeness_heads", "sharpness", "depth"} <= set(data["variables"])
+    rows = {row["key"]: row for row in data["fields"]}
+    assert rows["sources closeness"]["title"] == "closeness"
+    assert rows["sources closeness_heads"]["title"] == "closeness heads, mean of heads"
+    assert rows["depth"]["label"] == "depth" and not rows["depth"]["percent"]
+    assert data["styles"]["closeness"]["meaning"] == "Closeness of somebody else's."
+    assert data["notes"] == ["value_rank", "sharpness"] and data["styles"]["sharpness"]["note"] == "sharpness {value}"
+
+
+def test_nothing_about_a_measure_is_written_in_the_script():
+    """No name of a variable, analysis or measure stands there as a string."""
+    words = {*MEASURES, *variables(), *ANALYSES}
+    for file in sorted(MODULES.rglob("*.js")):
+        strings = re.findall(r"\"([^\"\n]*)\"|`([^`]*)`", file.read_text(encoding="utf-8"))
+        written = [re.sub(r"\$\{[^}]*\}", "", "".join(pair)) for pair in strings]
+        found = {word for text in written for word in re.findall(r"[a-z_]+", text)}
+        assert not found & words, (file.name, found & words)

@@ -30,8 +30,8 @@ def test_the_grid_has_a_cell_per_layer_and_token(dataset):
     assert len({cell["target"] for cell in cells}) == tokens
 
 
-def test_the_title_is_about_the_method_that_is_drawn(dataset):
-    by_layer = dataset.mixing.sel({"method": "attn_w"}).mean("target")
+def test_the_title_is_about_the_analysis_that_is_drawn(dataset):
+    by_layer = dataset.mixing.sel({"analysis": "attn_w"}).mean("target")
     said = mixing_grid(dataset, "attn_w").to_dict()["title"]
     assert f"{100 * float(by_layer.max()):.0f} % of a token's new vector" in said["text"]
     assert "weights: attention" in said["subtitle"]
@@ -53,7 +53,7 @@ def test_a_page_carries_all_it_needs(dataset, tmp_path):
     assert "cdn." not in (tmp_path / "lines.html").read_text()
 
 
-def test_lines_have_a_point_per_method_and_layer(dataset):
+def test_lines_have_a_point_per_analysis_and_layer(dataset):
     assert rows(mixing_lines(dataset)) == {30, 5}
 
 
@@ -85,6 +85,6 @@ def test_what_is_not_there_is_named(dataset, asked, says):
         maps(dataset.sel(layer=[2, 3]), **({"names": ["attention"], "layer": 2} | asked))
 
 
-def test_a_method_that_is_not_there(dataset):
-    with pytest.raises(BadInput, match="There is no method 'magic' in the Dataset; there are: attn_w"):
+def test_an_analysis_that_is_not_there(dataset):
+    with pytest.raises(BadInput, match="There is no analysis 'magic' in the Dataset; there are: attn_w"):
         mixing_grid(dataset, "magic")

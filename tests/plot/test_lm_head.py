@@ -80,8 +80,8 @@ def test_what_cannot_be_drawn(one, kind, says):
 def test_rows_in_words(one):
     (found,) = predictions(one)
     assert [row.stage for row in found.rows] == one.stage.values.tolist()
-    assert found.rows[-1].place == 1 and found.token == one.top.isel(stage=-1, rank=0).item()
-    assert found.rows[2].best == one.top.isel(stage=2).values.tolist()
+    assert found.rows[-1].place == 1 and found.token == one.top.isel(stage=-1, best=0).item()
+    assert found.rows[2].best == one.top.isel(layer=0, position=0, stage=2).values.tolist()
 
 
 def test_the_finding_says_since_when():
@@ -91,11 +91,11 @@ def test_the_finding_says_since_when():
     for places, says in ranks.items():
         found = xarray.Dataset(
             {
-                "top": (("stage", "rank"), np.full((4, 1), "blue", dtype=object)),
-                "top_score": (("stage", "rank"), np.zeros((4, 1))),
-                "prediction_rank": ("stage", list(places)),
+                "top": (("position", "stage", "best"), np.full((1, 4, 1), "blue", dtype=object)),
+                "top_score": (("position", "stage", "best"), np.zeros((1, 4, 1))),
+                "place": (("position", "stage", "candidate"), np.reshape(places, (1, 4, 1))),
             },
-            {"stage": names, "position": 3, "position_token": "[MASK]"},
+            {"stage": names, "position": [3], "position_token": ("position", ["[MASK]"])},
         )
         assert says in predictions(found)[0].finding
 
@@ -118,7 +118,7 @@ def test_the_page_gets_a_panel_only_with_a_prediction(explained):
     assert "prediction" in data["panels"] and len(data["predictions"]) == 2
     rows = data["predictions"][0]["rows"]
     assert rows[0]["stage"] == "trf-out" and len(rows[0]["best"]) == len(rows[0]["scores"]) == 10
-    bare = payload(explained.drop_vars(["top", "top_id", "top_score", "prediction_rank"]))
+    bare = payload(explained.drop_vars(["top", "top_id", "top_score", "place"]))
     assert "prediction" not in bare["panels"] and bare["predictions"] == []
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from tests import tiny
 
 import whence
-from whence.measures.registry import MEASURES
+from whence.measures.table import MEASURES
 from whence.plot import finding, legible, style
 from whence.plot.palette import amount, ink_on, signed
 from whence.plot.predictions import predictions
@@ -28,13 +28,13 @@ def sentence(tokens: list[str], layers: int = 3, maps: tuple[str, ...] = ("mixin
     share /= share.sum(axis=-1, keepdims=True)
     per_head = numbers.random((layers, 2, size, size))
     variables = {
-        "mixing": (("method", "layer", "target"), numbers.random((2, layers, size))),
+        "mixing": (("analysis", "layer", "target"), numbers.random((2, layers, size))),
         "contribution": (("layer", "target", "source"), share),
         "attention": (("layer", "head", "target", "source"), per_head / per_head.sum(axis=-1, keepdims=True)),
     }
     special = np.array([token.startswith("[") for token in tokens])
     names = np.array(tokens, dtype=object)
-    coords = {"layer": np.arange(1, layers + 1), "method": ["attn_w", "attnresln_n"]}
+    coords = {"layer": np.arange(1, layers + 1), "analysis": ["attn_w", "attnresln_n"]}
     for side in ("target", "source"):
         coords |= {f"{side}_token": (side, names), f"{side}_word": (side, names), f"{side}_is_special": (side, special)}
     return xarray.Dataset({name: variables[name] for name in maps}, coords)
@@ -44,7 +44,7 @@ def test_plain_numbers_are_the_mixing_ratios_with_the_last_layer_on_top():
     ds = sentence(TOKENS)
     lines = str(picture(ds, 120, color=False)).splitlines()
     head = next(place for place, line in enumerate(lines) if line.split() == ["layer", "mean", *TOKENS])
-    expected = ds["mixing"].loc[{"method": "attnresln_n"}].values
+    expected = ds["mixing"].loc[{"analysis": "attnresln_n"}].values
     for row, layer in enumerate((3, 2, 1)):
         numbers = [int(number) for number in lines[head + 1 + row].split()]
         assert numbers[0] == layer
@@ -155,13 +155,15 @@ def test_scales_start_at_paper_and_end_deep():
 
 @pytest.mark.parametrize(("misplaced", "said"), [(0.019, "about 2 %"), (0.001, "less than 1 %"), (0.0, None)])
 def test_an_estimate_says_how_good_it_is(misplaced, said):
-    shown = str(picture(sentence(TOKENS).assign(contribution_misplaced=misplaced), 120, color=False))
+    found = sentence(TOKENS)
+    found["contribution"].attrs["misplaced"] = misplaced
+    shown = str(picture(found, 120, color=False))
     assert "estimated" not in shown if said is None else f"(estimated, {said} are at the wrong source):" in shown
 
 
 def test_every_map_says_what_it_is():
     maps = [name for row in MEASURES.values() for name, variable in row.variables.items() if "source" in variable.dims]
-    unsaid = [name for name in maps if not name.endswith("_error") and name.removeprefix("rollout_") not in STYLES]
+    unsaid = [name for name in maps if not name.endswith("_se") and name.removeprefix("rollout_") not in STYLES]
     assert len(maps) > 20 and not unsaid
 
 

@@ -21,7 +21,7 @@ def logits(model, text):
 
 @pytest.fixture(scope="module")
 def one(builtin):
-    return whence.lm_head(builtin, TEXT, k=5)
+    return whence.lm_head(builtin, TEXT, k=5).isel(layer=0, position=0)
 
 
 def test_the_last_stage_is_the_logits(builtin, one):
@@ -44,8 +44,9 @@ def test_top_tokens_are_the_best(builtin, one):
         assert one.top_id.sel(stage=stage).values.tolist() == best.tolist()
         assert one.top.sel(stage=stage).values.tolist() == builtin.tokenizer.convert_ids_to_tokens(best.tolist())
         assert np.array_equal(one.top_score.sel(stage=stage).values, scores[best])
-        predicted = int(one.top_id.isel(stage=-1, rank=0))
-        assert int(one.prediction_rank.sel(stage=stage)) == 1 + (scores > scores[predicted]).sum()
+        predicted = one.top_id.isel(stage=-1).values
+        assert one.candidate_token_id.values.tolist() == predicted.tolist()
+        assert one.place.sel(stage=stage).values.tolist() == [1 + (scores > scores[token]).sum() for token in predicted]
 
 
 def test_weights_and_biases_of_the_head(builtin, one):
@@ -73,8 +74,8 @@ def test_several_masks_are_all_answered(builtin):
     found = whence.lm_head(builtin, TWO)
     assert found.sizes["position"] == 2 and found.position.values.tolist() == [2, 6]
     alone = whence.lm_head(builtin, TWO, position=6)
-    assert "position" not in alone.dims
-    assert np.allclose(found.scores.sel(position=6), alone.scores, atol=1e-5)
+    assert all(found[name].dims == alone[name].dims for name in found)
+    assert np.allclose(found.scores.sel(position=6), alone.scores.sel(position=6), atol=1e-5)
 
 
 def test_positions_count_from_the_end_too(builtin):
@@ -87,13 +88,13 @@ def test_the_lens_ends_at_the_head_itself(builtin, one):
     assert found.layer.values.tolist() == list(range(7))
     assert np.allclose(found.scores.sel(layer=6), one.scores, atol=1e-5)
     third = whence.lm_head(builtin, TEXT, layer=3)
-    assert "layer" not in third.dims and int(third.layer) == 3
-    assert np.allclose(found.scores.sel(layer=3), third.scores, atol=1e-5)
+    assert all(found[name].dims == third[name].dims for name in found) and third.layer.values.tolist() == [3]
+    assert np.allclose(found.scores.sel(layer=[3]), third.scores, atol=1e-5)
     assert whence.lm_head(builtin, TEXT, layer=[2]).sizes["layer"] == 1
 
 
 def test_the_lens_of_an_encoder_is_its_head_on_hidden_states(builtin):
-    found = whence.lm_head(builtin, TEXT, layer=2)
+    found = whence.lm_head(builtin, TEXT, layer=2).isel(layer=0, position=0)
     with torch.no_grad():
         coded = builtin.tokenizer(TEXT, return_tensors="pt")
         hidden = builtin.model(**coded, output_hidden_states=True).hidden_states[2]
@@ -131,13 +132,13 @@ def test_rows_of_the_embedding_without_a_token_have_a_name(builtin):
 
 def test_predictions_stand_beside_measures(builtin):
     dataset = whence.measure(builtin, TWO, ["mixing"]).assign(predictions(builtin, TWO, k=3))
-    assert dataset.top.dims == ("position", "stage", "rank") and dataset.sizes["layer"] == 6
+    assert dataset.top.dims == ("position", "stage", "best") and dataset.sizes["layer"] == 6
     assert not predictions(builtin, "No gap here.")
 
 
 def test_a_decoder_predicts_what_comes_next(smollm2):
     text = "The capital of France is"
-    found = whence.lm_head(smollm2, text)
+    found = whence.lm_head(smollm2, text).isel(layer=0, position=0)
     expected = logits(smollm2, text)[-1].numpy()
     assert np.abs(found.scores.isel(stage=-1).values - expected).max() < 1e-5 * np.abs(expected).max()
     assert found.stage.values.tolist() == ["trf-out", "norm-n", "norm-w", "unembed"]
@@ -150,6 +151,6 @@ def test_a_decoder_predicts_what_comes_next(smollm2):
 def test_a_tiny_decoder_with_a_cap(builtin):
     """A model and a tokenizer that were never trained together, with logits that are capped."""
     model = whence.load(build("gemma2", vocab_size=30522), builtin.tokenizer)
-    found = whence.lm_head(model, "One two")
+    found = whence.lm_head(model, "One two").isel(layer=0, position=0)
     assert found.stage.values.tolist()[-1] == "softcap" and int(found.position) == 2
     assert np.abs(found.scores.isel(stage=-1)).max() <= 30

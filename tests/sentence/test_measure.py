@@ -1,6 +1,7 @@
 """The Dataset: axes, labels, provenance, and what is refused."""
 
 import copy
+import importlib.metadata
 import json
 from pathlib import Path
 
@@ -10,11 +11,13 @@ import torch
 import xarray
 
 import whence
-from tests import tiny
 from tests.families import build
+from tests.tiny import model as tiny
+from tests.tiny import tokenizer
 from whence.errors import BadInput, Unsupported
 from whence.measures.norms.maps import mixing
-from whence.measures.registry import AXES, MEASURES, METHODS, Measure, Variable, variables
+from whence.measures.registry import MIXED, Measure, Variable, axes, measures, variables
+from whence.measures.table import MEASURES
 from whence.models.capture import trace
 from whence.models.encode import encode
 from whence.models.load import loaded
@@ -26,6 +29,11 @@ TEXT = "Paris is the capital of [MASK]."
 @pytest.fixture(scope="module")
 def dataset(builtin):
     return whence.measure(builtin, TEXT, ["attention"])
+
+
+@pytest.fixture(scope="module")
+def tiny_model():
+    return tiny()
 
 
 def test_axes_and_labels(dataset):
@@ -68,7 +76,7 @@ def test_provenance(dataset):
     attributes = dataset.attrs
     assert attributes["model"] == "whence/builtin" and attributes["family"] == "bert"
     assert attributes["text"] == TEXT and attributes["measures"] == "attention"
-    assert attributes["schema"] == 1 and attributes["torch_version"] == torch.__version__
+    assert attributes["schema"] == 2 and attributes["torch_version"] == torch.__version__
     assert json.loads(attributes["parameters"]) == {}
 
 
@@ -82,8 +90,8 @@ def test_a_model_in_float64(builtin, dataset):
     double = whence.load(copy.deepcopy(builtin.model).double(), builtin.tokenizer)
     found = whence.measure(double, TEXT, ["attention", "effective", "null", "norms", "rollout", "contribution"])
     assert {str(values.dtype) for values in found.data_vars.values()} == {"float64"}
-    for name in ("attention", "attn_w", "rollout_attn_w", "contribution"):
-        assert abs(found[name].sum("source") - 1).max() < 1e-12, name  # float32 is off by 1e-7
+    for shares in (found.attention, found.norms.sel(analysis="attn_w"), found.rollout, found.contribution):
+        assert abs(shares.sum("source") - 1).max() < 1e-12, shares.name  # float32 is off by 1e-7
     assert abs(found.effective + found.null - found.attention).max() < 1e-12
     assert dataset.attention.dtype == np.float32
     np.testing.assert_allclose(found.attention, dataset.attention, atol=1e-5)
@@ -108,6 +116,26 @@ def test_chosen_layers(builtin, dataset):
     xarray.testing.assert_equal(one.attention, dataset.attention.sel(layer=[5]))
 
 
+@pytest.mark.parametrize("name", ["norms", "effective", "alti", "rollout", "block"])
+def test_chosen_layers_of_other_measures(tiny_model, name):
+    """The pass ends past the attention of the last of them, which changes nothing that is measured."""
+    text = "ada bo cy dee ada ."
+    whole, some = whence.measure(tiny_model, text, name), whence.measure(tiny_model, text, name, layers=[1])
+    for variable in whole.data_vars:
+        xarray.testing.assert_equal(some[variable], whole[variable].sel(layer=[1]))
+
+
+def test_a_call_pays_once_for_what_does_not_change(tiny_model, monkeypatch):
+    """Of a model that is known: no file of a package is read, and the modules are walked to check and to borrow it."""
+    whence.measure(tiny_model, "ada bo .", "norms")
+    walked, read, modules = [], [], torch.nn.Module.modules
+    monkeypatch.setattr(torch.nn.Module, "modules", lambda self: walked.append(self) or modules(self))
+    monkeypatch.setattr(importlib.metadata, "distribution", read.append)
+    whence.measure(tiny_model, "ada bo .", "norms")
+    assert walked.count(tiny_model.model) <= 2
+    assert not read
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -115,13 +143,8 @@ def test_chosen_layers(builtin, dataset):
         ({"measures": []}, "No measure"),
         ({"layers": [7]}, "layers 1 to 6, and 7"),
         ({"layers": []}, "layers 1 to 6"),
-        ({"depth": 3}, "no option 'depth'|has an option 'depth'"),
-        ({"measures": ["rank"], "tolerance": -1e-6}, "The tolerance is a number from 0 to less than 1, and -1e-06"),
-        ({"measures": ["effective"], "tolerance": float("nan")}, "tolerance .* nan was given"),
-        ({"measures": ["minimum"], "tolerance": 1}, "tolerance .* 1 was given"),
-        ({"measures": ["block"], "block_error": 0}, "The block_error is a number between 0 and 1, and 0"),
-        ({"measures": ["block"], "block_error": -0.05}, "block_error .* -0.05 was given"),
-        ({"measures": ["block"], "block_error": float("nan")}, "block_error .* nan was given"),
+        ({"targets": [9]}, "targets 0 to 8, and 9"),
+        ({"targets": []}, "targets 0 to 8, and none"),
         ({"memory_limit": 10_000}, "9 tokens need .* kB .* and 10 kB may be used.*shorten the text"),
     ],
 )
@@ -160,7 +183,7 @@ class Stopped(Exception):
 def test_what_a_family_cannot_give_is_refused():
     from whence.measures.registry import chosen
 
-    assert set(chosen("attention", frozenset({"attention"}), "odd")) == {"attention"}
+    assert set(chosen("attention", frozenset({"attention"}), "odd")[0]) == {"attention"}
     with pytest.raises(Unsupported, match=r"'attention' needs attention.*'odd'"):
         chosen("attention", frozenset(), "odd")
 
@@ -179,9 +202,8 @@ def test_citations(dataset):
 
 def test_every_measure_has_its_papers():
     from whence.citations import PAPERS
-    from whence.measures.registry import MEASURES
 
-    assert {paper for row in MEASURES.values() for paper in row.papers} <= set(PAPERS)
+    assert {paper for row in measures().values() for paper in row.papers} <= set(PAPERS)
 
 
 def test_no_verb_has_the_name_of_a_module():
@@ -231,28 +253,58 @@ def test_what_says_nothing_of_measures_is_not_cited(given):
         whence.cite(given)
 
 
-@pytest.mark.parametrize("error", [2, 0, "x"])
-def test_the_error_is_a_share_however_short_the_text(builtin, error):
+@pytest.mark.parametrize("error", [2.0, 0.0, -0.05, float("nan")])
+@pytest.mark.parametrize("options", [whence.Contribution, whence.Block])
+def test_the_error_is_a_share(options, error):
     with pytest.raises(BadInput, match=f"The error is a number between 0 and 1, and {error!r} was given"):
-        whence.measure(builtin, "a", "contribution", error=error)
+        options(error=error)
+
+
+@pytest.mark.parametrize("tolerance", [-1e-6, float("nan"), 1.0])
+def test_the_tolerance_is_a_share_or_zero(tolerance):
+    with pytest.raises(BadInput, match=f"The tolerance is a number from 0 to less than 1, and {tolerance!r}"):
+        whence.ValueRank(tolerance=tolerance)
+    assert whence.ValueRank(tolerance=0.0).tolerance == 0
+
+
+def test_each_measure_has_its_own_options(builtin):
+    """One sketched, one exact, in one call; each as if asked alone."""
+    asked = [whence.Contribution(mode="exact"), whence.Jacobian(mode="sketch", error=0.2)]
+    found = whence.measure(builtin, TEXT, asked)
+    assert not found.contribution_se.any() and found.jacobian_se.any()
+    assert found.contribution.attrs["probes"] == builtin.anatomy.width > found.jacobian.attrs["probes"]
+    for one, name in zip(asked, ("contribution", "jacobian"), strict=True):
+        xarray.testing.assert_identical(whence.measure(builtin, TEXT, one)[name], found[name])
+    assert json.loads(found.attrs["parameters"])["jacobian"]["error"] == 0.2
+
+
+def test_some_targets_are_rows_of_all(builtin):
+    names = ["attention", "mixing", "norms", "rollout", "jacobian_local", "gradient", whence.Contribution(mode="exact")]
+    whole, some = (whence.measure(builtin, TEXT, names, targets=rows) for rows in (None, [6, -1]))
+    assert some.target.values.tolist() == [6, 8] and some.target_token.values.tolist() == ["[MASK]", "[SEP]"]
+    for name, values in whole.sel(target=[6, 8]).items():
+        np.testing.assert_allclose(some[name], values, rtol=1e-5, atol=1e-6, err_msg=str(name))
+        assert some[name].dims == values.dims
+    with pytest.raises(BadInput, match="every target"):
+        whence.report(some, "page.html")
 
 
 def test_an_axis_that_nobody_knows_is_refused_by_name(builtin, monkeypatch):
     variable = Variable(("layer", "colour"), "share", "x", frozenset())
-    monkeypatch.setitem(MEASURES, "hue", Measure("x", {"hue": variable}, (), "blocks:norms"))
+    monkeypatch.setitem(MEASURES, "hue", Measure("x", {"hue": variable}, (), "whence.measures.norms.variables:norms"))
     with pytest.raises(Unsupported, match=r"'hue' has the axis 'colour'.* distance, head, layer"):
         whence.measure(builtin, "", "hue")
 
 
-def test_every_axis_of_the_table_is_known():
-    assert {axis for variable in variables().values() for axis in variable.dims} == AXES
+def test_every_axis_of_the_table_is_known_and_used():
+    assert {axis for variable in variables().values() for axis in variable.dims} == axes().keys()
 
 
 def test_mixing_by_norms_needs_no_rows_of_one():
     """gpt-oss lets a part of the attention go nowhere: the ratios of vectors are there, those of weights are NaN."""
-    model = whence.load(build("gpt_oss"), tiny.tokenizer())
-    found = whence.measure(model, "ada bo cy dee", ["mixing"]).mixing.transpose("layer", "method", "target")
-    by_weights = np.array([method.endswith("_w") for method in METHODS])
+    model = whence.load(build("gpt_oss"), tokenizer())
+    found = whence.measure(model, "ada bo cy dee", ["mixing"]).mixing.transpose("layer", "analysis", "target")
+    by_weights = np.array([analysis.endswith("_w") for analysis in MIXED])
     assert np.isnan(found.values[:, by_weights]).all()
     seen = trace(model.anatomy, encode(model.anatomy, model.tokenizer, sentence("ada bo cy dee")).batch)
     expected = [mixing(block, seen.batch.mask)[0, ~by_weights] for block in seen.blocks]

@@ -82,13 +82,13 @@ def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path):
     texts = ["The cat sat on the mat today.", "It rained all day in the old town."]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     whence.study("mixing", builtin, str(tmp_path / "texts.txt"), tmp_path / "out", quick=True)
-    table = pandas.read_csv(tmp_path / "out" / "tables" / "mixing_means.csv").set_index("method")
+    table = pandas.read_csv(tmp_path / "out" / "tables" / "mixing_means.csv").set_index("analysis")
     given = [masked(0.12, 90)(Sentence(text)).text for text in texts]
     alone = [whence.measure(builtin, text, ["mixing"])["mixing"] for text in given]
-    for method in table.index:
-        values = pandas.concat([pandas.Series(each.sel({"method": method}).values.ravel()) for each in alone])
-        assert table.loc[method, "mean"] == pytest.approx(values.mean(), rel=1e-4)
-        assert table.loc[method, "high"] == pytest.approx(values.max(), rel=1e-4)
+    for analysis in table.index:
+        values = pandas.concat([pandas.Series(each.sel({"analysis": analysis}).values.ravel()) for each in alone])
+        assert table.loc[analysis, "mean"] == pytest.approx(values.mean(), rel=1e-4)
+        assert table.loc[analysis, "high"] == pytest.approx(values.max(), rel=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["ids", "words"])
@@ -231,7 +231,7 @@ def mixed(builtin, tmp_path_factory):
 
 def test_other_models_read_the_same_texts(mixed, builtin):
     """Masks included: the same model beside itself gives the same numbers."""
-    table = pandas.read_csv(mixed / "tables" / "mixing_data.csv").pivot(index="method", columns="of", values="mixing")
+    table = pandas.read_csv(mixed / "tables" / "mixing_data.csv").pivot(index="analysis", columns="of", values="mixing")
     for name in (builtin.id, f"{builtin.id} (2)"):
         assert table[name].to_numpy() == pytest.approx(table["texts"].to_numpy(), rel=1e-6)
 
@@ -252,7 +252,7 @@ def test_masks_are_a_kind_of_their_own(mixed, builtin):
     """With the others they are mixed more in later layers; among words of a frequency they have no place."""
     findings = json.loads((mixed / "findings.json").read_text())
     (claim,) = [each for each in findings["claims"] if "masked tokens are mixed more" in each["says"]]
-    kinds = pandas.read_csv(mixed / "tables" / "mixing_by_type.csv").query("method == 'attnresln_n' and layer > 2")
+    kinds = pandas.read_csv(mixed / "tables" / "mixing_by_type.csv").query("analysis == 'attnresln_n' and layer > 2")
     means = kinds.groupby("kind")["mixing"].mean()
     assert claim["confirmed"] == (means["mask"] > means["normal"])
     assert f"masks {means['mask']:.1%}, normal tokens {means['normal']:.1%}" in claim["statistic"]

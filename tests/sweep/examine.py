@@ -18,7 +18,8 @@ from tests import tiny
 from tests.sweep.condition import changed, condition
 from tests.sweep.shrink import models, reads_text
 from whence.errors import WhenceError
-from whence.measures.registry import MEASURES, given_by
+from whence.measures.registry import given_by
+from whence.measures.table import MEASURES
 from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import trace
@@ -182,9 +183,7 @@ def _derivative_error(model: Model, batch: Batch) -> float | None:
         return None
     (true,) = torch.autograd.grad(seen.output, seen.embedding, direction, retain_graph=True)
     with linearised(anatomy, batch) as chain:
-        cotangent = direction.reshape(1, *chain.states.shape)
-        for step in reversed(chain.steps):
-            cotangent = step.pull(cotangent)
+        cotangent = chain.pull_one(direction.reshape(chain.states.shape))
     (found,) = torch.autograd.grad(seen.start, seen.embedding, cotangent.reshape(seen.start.shape))
     return float((found - true).abs().max() / true.abs().max())
 

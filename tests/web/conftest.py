@@ -12,6 +12,14 @@ from transformers import BertConfig, BertForMaskedLM
 
 LOUD = ("error", "warning")
 BUILTIN, TINY = "whence/builtin", "tiny"
+SOON = 300.0  # seconds that are never waited for, unless something is broken
+
+
+def wait_until(true):
+    until = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.002)
 
 
 @pytest.fixture(scope="session")
@@ -50,11 +58,11 @@ class Running:
         self.address = f"http://{in_address(host)}:{port}"
 
     def client(self):
-        return httpx.Client(base_url=self.address, timeout=60)
+        return httpx.Client(base_url=self.address, timeout=SOON)
 
     def close(self):
         self._server.should_exit = True
-        self._thread.join(10)
+        self._thread.join(SOON)
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +115,7 @@ class Watched:
         usual = {"viewport": {"width": 1280, "height": 900}, "accept_downloads": True}
         self.contexts.append(self.browser.new_context(**usual | options))
         page = self.contexts[-1].new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(1000 * SOON)
         own = ("data:", "blob:", "file:", self.server.address)
         page.on("request", lambda asked: asked.url.startswith(own) or self.wrong.append(f"asks {asked.url}"))
         page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
@@ -151,7 +159,7 @@ def visit(shared, server):
         written(page)  # the last test's choices
         page.goto(link(server, view=view, **state))
         page.wait_for_selector(f"#{view}:not([hidden]) h2")
-        page.wait_for_timeout(50)
+        painted(page)
         return settled(page)
 
     yield go
@@ -165,6 +173,11 @@ def link(server, **state):
 def written(page):
     """What was chosen is in the address: it is written 120 ms later, by a timer that ends before this one."""
     page.evaluate("() => new Promise((done) => setTimeout(done, 130))")
+
+
+def painted(page):
+    """What was asked for is drawn: the second frame from now begins when the first is on the screen."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def settled(page):

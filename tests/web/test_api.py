@@ -2,15 +2,16 @@
 
 import json
 import struct
-import time
 
 import numpy as np
 import pytest
 
 import whence
-from tests.web.conftest import BUILTIN, TINY
+from tests.web.conftest import BUILTIN, SOON, TINY, wait_until
+from whence.plot import flattened
 from whence.web.jobs import Cancelled
 from whence.web.limits import Limits
+from whence.web.unasked import PLAN
 
 TEXT = "Paris is the capital of [MASK]."
 
@@ -65,6 +66,10 @@ def test_what_can_be_asked_for(client, models):
     assert [row["name"] for row in found["models"]] == [BUILTIN, TINY]
     assert found["models"][0]["layers"] == 6 and found["models"][0]["mask"]
     assert set(found["models"][0]["measures"]) <= set(found["measures"])
+    assert set(PLAN) <= set(found["measures"])
+    stages = {name: row["stage"] for name, row in found["measures"].items()}
+    assert stages["attention"] == 0 and stages["value_zeroing"] is None
+    assert found["measures"]["contribution"]["most"] == 40 and "{tokens}" in found["measures"]["contribution"]["offer"]
 
 
 def test_how_long_contribution_takes_is_learnt(client):
@@ -78,7 +83,7 @@ def test_results_are_what_measure_gives(client, models):
     key, _ = finished(client, ask(client, measures=["attention", "effective", "mixing", "norms"], model=BUILTIN))
     answer = client.get(f"/api/results/{key}")
     header, arrays = unpacked(answer.content)
-    expected = whence.measure(models[BUILTIN], TEXT, ["attention", "effective", "mixing", "norms"])
+    expected = flattened(whence.measure(models[BUILTIN], TEXT, ["attention", "effective", "mixing", "norms"]))
     assert [token["text"] for token in header["tokens"]] == expected["target_token"].values.tolist()
     assert set(arrays) == set(expected.data_vars)
     for name, values in arrays.items():
@@ -103,12 +108,12 @@ def test_a_pair_is_read_as_one(client):
 
 def test_parts_are_put_together_and_known_arrays_left_out(client):
     one, _ = finished(client, ask(client, measures=["attention", "mixing"]))
-    two, _ = finished(client, ask(client, measures=["norms", "rank"]))
+    two, _ = finished(client, ask(client, measures=["norms", "value_rank"]))
     header, arrays = unpacked(client.get(f"/api/results/{one},{two}?have=attention,mixing").content)
     assert "attention" not in arrays and "attn_n" in arrays
-    assert {"attention", "attn_n"} <= set(header["labels"])
+    assert {"attention", "attn_n"} <= set(header["styles"])
     assert header["panels"] == ["left", "whence", "flow", "maps", "heads", "compare"]
-    assert header["attrs"]["measures"] == "attention,mixing,norms,rank"
+    assert header["attrs"]["measures"] == "attention,mixing,norms,value_rank"
 
 
 def test_parts_of_different_sentences_are_refused(client):
@@ -118,7 +123,7 @@ def test_parts_of_different_sentences_are_refused(client):
     assert answer.status_code == 422 and "different sentences" in sentence_of(answer)
 
 
-@pytest.mark.parametrize("measures", [["rank"], ["expansion"], ["head"], ["contribution"], ["rollout_attn_w"]])
+@pytest.mark.parametrize("measures", [["value_rank"], ["expansion"], ["head"], ["contribution"], ["rollout_attn_w"]])
 def test_every_kind_of_measure_can_be_read(client, measures):
     key, _ = finished(client, ask(client, measures=measures))
     header, _ = unpacked(client.get(f"/api/results/{key}").content)
@@ -160,11 +165,10 @@ def test_a_job_can_be_cancelled(started, measure):
     with running.client() as found:
         ticket = ask(found, text, [measure], BUILTIN).json()["ticket"]
         job = running.service.jobs.of(ticket)
-        while not job.running:
-            time.sleep(0.01)
+        wait_until(lambda: job.running)
         assert found.delete(f"/api/jobs/{ticket}").status_code == 204
         assert found.delete(f"/api/jobs/{ticket}").status_code == 410
-        assert isinstance(job.finished.exception(10), Cancelled)
+        assert isinstance(job.finished.exception(SOON), Cancelled)
         assert ask(found).status_code in (200, 202)  # the worker goes on
         assert len(running.service.results) <= 1
 

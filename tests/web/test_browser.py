@@ -12,7 +12,7 @@ from benchmarks.explorer import VIEWS
 
 import whence
 from tests import tiny
-from tests.web.conftest import TINY, link, settled, written
+from tests.web.conftest import TINY, link, painted, settled, wait_until, written
 
 CAT = "The cat sat on the mat."
 MASKED = "The cat sat on the [MASK]."
@@ -140,7 +140,7 @@ def test_the_difference_of_two_maps(visit):
 def test_the_flow_follows_its_threshold(visit, models):
     page = visit("flow", model=TINY, text=CAT, flow="attn_w", least=0)
     _, rows = table_of(page, "flow")
-    maps = whence.measure(models[TINY], CAT, ["attn_w"])["attn_w"].values
+    maps = whence.measure(models[TINY], CAT, ["attn_w"]).norms.sel(analysis="attn_w").values
     chosen = int(next(row[5] for row in rows if row[4] == "3"))
     expected = (maps[2] @ maps[1] @ maps[0])[chosen]  # what rollout multiplies
     found = [sum(float(row[8]) for row in rows if row[1] == "0" and row[2] == str(source)) for source in range(9)]
@@ -161,7 +161,7 @@ def test_the_head_step_by_step_and_layer_by_layer(visit, models):
     expected = whence.lm_head(models[TINY], MASKED, layer="all")
     _, rows = table_of(page, "prediction")
     stages = list(expected["stage"].values)
-    assert [row[2] for row in rows[::10]] == [*stages, *(f"after layer {layer}" for layer in range(4))]
+    assert [row[2] for row in rows[::10]] == [*stages, "embedding", *(f"after layer {layer}" for layer in (1, 2, 3))]
     assert [row[5] for row in rows[70:80]] == expected["top"].isel(layer=-1, stage=-1).values.tolist()
     assert [row[5] for row in rows[90:100]] == expected["top"].isel(layer=1, stage=-1).values.tolist()
     assert page.locator("#prediction h3:visible").count() == 2
@@ -291,7 +291,7 @@ def test_phone_width(visit):
         page.set_viewport_size({"width": 360, "height": 740})
         for view in VIEWS:
             show(page, view)
-            page.wait_for_timeout(50)
+            painted(page)
             assert page.evaluate("() => document.documentElement.scrollWidth") <= 360, view
             parts = [
                 page.locator(name).first.bounding_box() for name in (".ask", ".header", ".bar", f"#{view}", ".notes")
@@ -352,8 +352,7 @@ def test_a_long_job_is_cancelled(open_page, server):
     page.click("text=Cancel")
     page.wait_for_selector(".work:has-text('Cancelled')")
     page.wait_for_selector(".offer button")  # and can be asked for again
-    page.wait_for_timeout(300)
-    assert not server.service.jobs._queue
+    wait_until(lambda: not server.service.jobs._queue)
     assert page.locator("#left .grid").count() >= 1  # what was there stays
 
 
@@ -386,9 +385,9 @@ def test_what_is_drawn_beside_leaves_too(visit, models):
         own = [float(row[4]) for row in cells if row[1] == str(layer)]
         assert found["mixing attn_n", layer] == pytest.approx(sum(own) / len(own), rel=1e-4)
     measured = whence.measure(models[TINY], MASKED, ["mixing"])["mixing"]
-    for method, own in measured.groupby("method"):
-        expected = own.squeeze("method").mean("target").values.tolist()
-        assert [found[f"mixing {method}", layer] for layer in (1, 2, 3)] == pytest.approx(expected, rel=1e-4)
+    for analysis, own in measured.groupby("analysis"):
+        expected = own.squeeze("analysis").mean("target").values.tolist()
+        assert [found[f"mixing {analysis}", layer] for layer in (1, 2, 3)] == pytest.approx(expected, rel=1e-4)
     show(page, "prediction")
     header, rows = table_of(page, "prediction", also="agreement")
     expected = whence.lm_head(models[TINY], MASKED, layer="all")

@@ -9,11 +9,10 @@ import weakref
 
 import pytest
 
+from tests.web.conftest import SOON, wait_until
 from whence.errors import BadInput
-from whence.web.jobs import Busy, Cancelled, Jobs, TooLong
+from whence.web.jobs import Busy, Cancelled, Jobs, TimedOut
 from whence.web.results import Gone
-
-SOON = 60.0  # seconds that are never waited for, unless something is broken
 
 
 @pytest.fixture
@@ -37,13 +36,6 @@ class Gate:
             self.looks += 1
         progress(10, 10)
         self.ran.append(self.name)
-
-
-def wait_until(true, seconds=SOON):
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.002)
 
 
 def test_cheap_jobs_go_first(jobs):
@@ -185,7 +177,7 @@ def test_a_ticket_does_not_keep_what_a_failed_job_held(jobs):
 def test_a_job_has_its_time():
     jobs = Jobs(waiting=1, seconds=0.05)
     job = jobs.of(jobs.submit("forever", Gate("", [])))
-    with pytest.raises(TooLong, match="longer than"):
+    with pytest.raises(TimedOut, match="longer than"):
         job.finished.result(SOON)
     jobs.close()
 

@@ -24,7 +24,7 @@ def test_the_check_can_fail(expected):
     one, other = list(expected.values())[:2]
     assert differences(packed(one), one) == []
     assert differences(packed(one.assign(mixing=one["mixing"] + 0.01)), one)
-    assert any("tokens" in found for found in differences(packed(one[["rank"]].assign_coords(one.coords)), other))
+    assert any("tokens" in found for found in differences(packed(one[["value_rank"]].assign_coords(one.coords)), other))
 
 
 def asked(running, seconds, expected):

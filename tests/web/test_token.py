@@ -10,7 +10,7 @@ from whence.web import serve as serving
 from whence.web.limits import Limits
 
 TOKEN = "a secret of the test"
-PATHS = ("/", "/page.css", "/modules/main.js", "/api/about", "/openapi.json", "/nothing")
+PATHS = ("/", "/page.css", "/modules/live/live.js", "/api/about", "/openapi.json", "/nothing")
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +152,6 @@ def test_the_page_keeps_the_token_out_of_its_address(browser, locked):
 def test_cells_that_a_spreadsheet_would_run(visit):
     page = visit("left", model=TINY, text="A cat.")
     rows = [["=1+1", "+1", "-1", "@a", "\tb", '\r"c"', "a=b", -1.5, 2]]
-    made = "async (rows) => (await import('/modules/leave.js')).csv({ header: ['=a'], rows }).text()"
+    made = "async (rows) => (await import('/modules/core/leave.js')).csv({ header: ['=a'], rows }).text()"
     expected = "'=a\r\n'=1+1,'+1,'-1,'@a,'\tb,\"'\r\"\"c\"\"\",a=b,-1.5,2\r\n"
     assert page.evaluate(made, rows) == expected

@@ -88,7 +88,6 @@ def test_places_in_the_old_pictures_are_not_the_new_sentences(page):
     page.click("text=Predict at “sat”")
     page.wait_for_selector(".said:has-text('still being measured')")
     assert "asked" not in state_of(page)
-    page.unroute("**/api/measure")
     page.click("text=Cancel")
     page.wait_for_selector(".stale")
     found = state_of(page)
@@ -138,7 +137,7 @@ def test_a_server_that_dies_at_work_is_noticed(page):
     page.route("**/api/measure", lambda route: route.fulfill(status=202, body=ticket))
     page.route("**/api/jobs/**", lambda route: route.abort())
     measure(page, "Dogs run.")
-    page.wait_for_selector(f".alarm:text-is('{SILENT}')", timeout=4000)
+    page.wait_for_selector(f".alarm:text-is('{SILENT}')")
     assert page.locator("progress").is_hidden()
 
 

@@ -26,11 +26,11 @@ def test_a_widget_holds_the_maps_alone(dataset):
 
 def test_without_a_map_there_is_nothing_to_draw(dataset):
     with pytest.raises(BadInput, match="no map"):
-        widget.flow(dataset[["mixing"]])
+        whence.widget(dataset[["mixing"]])
 
 
 def test_the_widget_draws_and_leaves_the_page_alone(dataset, open_page, tmp_path):
-    data = json.dumps(widget.flow(dataset).payload).replace("<", "\\u003c")
+    data = json.dumps(whence.widget(dataset).payload).replace("<", "\\u003c")
     (tmp_path / "notebook.html").write_text(
         f"""<!doctype html><meta charset=utf-8><style>{widget.style()}</style><h1>Mine</h1><button>mine</button>
         <div id=cell></div><script type=application/json id=data>{data}</script><script type=module>
@@ -45,8 +45,7 @@ def test_the_widget_draws_and_leaves_the_page_alone(dataset, open_page, tmp_path
     before = page.inner_text("#cell h2")
     page.focus("#cell .flow")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_timeout(100)
-    assert page.inner_text("#cell h2") != before
+    page.wait_for_function("before => document.querySelector('#cell h2').innerText !== before", arg=before)
     box = page.locator("#cell canvas").first.bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 30)
     assert page.locator("#cell .tip").count() == 1

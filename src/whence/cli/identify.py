@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from whence._spreadsheet import write_csv
 from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table
 from whence.progress_bar import progress
 
@@ -86,7 +87,7 @@ def identify(
     cache
         Where states are kept; the user's cache folder when not given.
     """
-    from whence.identity import identify as identified
+    from whence.corpus.identify import identify as identified
     from whence.text import readers
 
     for path, endings in ((out, OUT), (tokens, (".csv",)), (save, (".safetensors",))):
@@ -159,12 +160,12 @@ def _print_transfer(transfer: "xarray.DataArray") -> None:
 def _write(dataset: "xarray.Dataset", out: Path | None, chart: Path | None, tokens: Path | None) -> None:
     by_token = [name for name in dataset.data_vars if "place" in dataset[name].dims]
     if tokens is not None:
-        dataset[by_token].to_dataframe().reset_index().to_csv(tokens, index=False)
+        write_csv(dataset[by_token].to_dataframe().reset_index(), tokens)
     rates = dataset.drop_dims("place", errors="ignore")
     if out is not None and out.suffix == ".nc":
         rates.to_netcdf(out)
     elif out is not None:
-        rates.drop_dims(["trained_on"], errors="ignore").to_dataframe().reset_index().to_csv(out, index=False)
+        write_csv(rates.drop_dims(["trained_on"], errors="ignore").to_dataframe().reset_index(), out)
     if chart is not None:
         from whence.plot import identity
         from whence.plot.charts import write

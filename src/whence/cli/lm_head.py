@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from whence._spreadsheet import write_csv
 from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table, text_of
 from whence.errors import BadInput
 from whence.progress_bar import progress
@@ -114,11 +115,11 @@ def _kind(asked: str | None, of: str) -> str:
 def _corpus(given: str | None, limit: int | None, options: dict[str, Any]) -> "Corpus | None":
     """The corpus a file or a prefix names; None for a text."""
     from whence.text.readers import read
-    from whence.text.readers.formats import FORMATS
+    from whence.text.readers.formats import formats
 
     if given is None or "\n" in given:
         return None
-    if given.partition(":")[0] in FORMATS and ":" in given:
+    if given.partition(":")[0] in formats() and ":" in given:
         return read(given, limit=limit, **options)
     if len(given) > 4096 or not Path(given).is_file():
         if given.endswith(".jsonl") and " " not in given:
@@ -166,7 +167,7 @@ def _text(
         for line in stages(prediction, console.width):
             console.print(line, soft_wrap=True)
         console.print()
-    if "layer" in found.dims:
+    if found.sizes["layer"] > 1:
         _print_lens(found)
     else:
         _print_grid(found)
@@ -184,8 +185,8 @@ def _layer(given: str | None) -> str | int | list[int] | None:
 
 
 def _print_grid(found: "xarray.Dataset") -> None:
-    for place in range(found.sizes.get("position", 1)):
-        one = found.isel(position=place) if "position" in found.dims else found
+    for place in range(found.sizes["position"]):
+        one = found.isel(layer=0, position=place)
         names = [str(name) for name in one.stage.values]
         print("Spearman correlation of the scores over the vocabulary")
         rows = [(name, *(f"{value:.2f}" for value in one.spearman.sel(stage=name).values)) for name in names]
@@ -197,11 +198,11 @@ def _print_lens(found: "xarray.Dataset") -> None:
     from whence.plot import legible
 
     names = [str(name) for name in found.stage.values]
-    for place in range(found.sizes.get("position", 1)):
-        one = found.isel(position=place) if "position" in found.dims else found
+    for place in range(found.sizes["position"]):
+        one = found.isel(position=place)
         print("Best token by layer (rows) and step (columns)")
         rows = [
-            (str(layer), *(legible(str(word)) for word in one.top.sel(layer=layer, rank=1).values))
+            (str(layer), *(legible(str(word)) for word in one.top.sel(layer=layer, best=1).values))
             for layer in one.layer.values[::-1]
         ]
         table(("layer", *names), rows)
@@ -276,7 +277,7 @@ def _write(found: "xarray.Dataset", out: Path | None) -> None:
         found.to_netcdf(out)
     else:
         names = ["top", "top_id", "top_score"]
-        found[names].to_dataframe()[names].reset_index().to_csv(out, index=False)
+        write_csv(found[names].to_dataframe()[names].reset_index(), out)
     print(f"Written: {out}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Several, Source, going_on, reading, settings
+from whence.cli.shared import Reading, Several, Source, asked_for, going_on, reading
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
@@ -83,14 +83,14 @@ def measure(
     from whence.corpus.run import run
     from whence.text import readers
 
-    chosen = settings(options)
+    asked = asked_for(_listed(measures), options)
     sentences = readers.read(corpus, skip_bad=skip_bad, limit=limit, **reading(read))
     model = source.load()
     with going_on(out), _progress() as report:
         run(
             model,
             sentences,
-            _listed(measures),
+            asked,
             out,
             engine=engine,
             address=address,
@@ -105,7 +105,6 @@ def measure(
             batch_tokens=batch_tokens,
             total=_count(sentences) if sys.stderr.isatty() else None,
             progress=report,
-            **chosen,
         )
     _summary(out, sentences)
 

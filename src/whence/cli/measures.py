@@ -5,7 +5,7 @@ from whence.cli import shared
 
 def measures() -> None:
     """List what can be measured, with axes, units and papers."""
-    from whence.sentence.tables import list_measures
+    from whence.sentence.list_measures import list_measures
 
     table = list_measures()
     columns = ["measure", "variable", "dims", "unit", "needs", "papers"]

@@ -15,6 +15,7 @@ from whence._extras import require
 from whence.errors import BadInput, Unsupported
 
 if TYPE_CHECKING:
+    from whence.measures.options import Options
     from whence.models.load import Model
 
 STANDARD_INPUT = "stdin:"  # what a hyphen on the command line becomes
@@ -87,11 +88,12 @@ def reading(given: str | None) -> dict[str, Any]:
     return found
 
 
-def settings(given: str | None) -> dict[str, Any]:
-    """Options of measures, as whence.measure takes them, from "norm=spectral,error=0.05"."""
-    from whence.measures.registry import MEASURES
+def asked_for(measures: list[str], given: str | None) -> "list[str | Options]":
+    """Measures, as whence.measure takes them, with those of the options, "norm=spectral,error=0.05", that each has."""
+    from whence.measures.registry import measures as registered
+    from whence.measures.registry import with_options
 
-    known = {name for measure in MEASURES.values() for name in measure.options}
+    known = {name for measure in registered().values() for name in measure.options.names()}
     found: dict[str, Any] = {}
     for part in given.split(",") if given else ():
         name, _, value = part.strip().partition("=")
@@ -101,7 +103,7 @@ def settings(given: str | None) -> dict[str, Any]:
                 f" {', '.join(sorted(known))}."
             )
         found[name] = _number(value)
-    return found
+    return with_options(measures, found)
 
 
 def _number(value: str) -> int | float | str:

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
-from whence.corpus.questions import FIRST, SCORED, Question, answer_of, padded, padding_id, question
-from whence.errors import BadInput
+from whence.corpus.answers import Columns, answers, column
+from whence.corpus.questions import FIRST, SCORED, Question, answer_of, question
+from whence.corpus.resume import Progress
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at
+from whence.models.batching import batches, padded, padding_id
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
-from whence.text.sentence import Sentence, sentence, sentences
+from whence.text.sentence import Sentence
 
 HITS = 100
 PART = 256
@@ -40,42 +42,32 @@ def cloze(
 
     The corpus is any iterable of sentences with a mask and labels["answer"]; see whence.read("lama:FILE"). With `out`,
     finished parts are kept in that folder, and the same call goes on where it was stopped.
-    `rank(sentence, stage)` is the answer's place, NaN where there is none to look for: `outcome` says why. A sentence
-    with a mask has `spearman` and `pearson` also when its answer is not one token.
+    `place(sentence, stage)` is where the answer stands, NaN where there is none to look for: `outcome` says why. A
+    sentence with a mask has `spearman` and `pearson` also when its answer is not one token.
     """
     stages = stages_of(loaded(model).anatomy)
-    given = sentences_of(corpus)
-    course = Course(given, part_size, out, progress)
-    about = {} if out is None else manifest(model, "cloze", {"stages": stages.names})
-    table = course.run(about, lambda part: _columns(model, stages, part))
+    settings = {"stages": stages.names}
+    compute = partial(_columns, model, stages)
+    table = answers("cloze", model, settings, corpus, compute, out, part_size, progress)
     return _dataset(table, stages.names).assign_attrs(provenance(model, ["cloze"], {}) | counted(table))
 
 
-def sentences_of(corpus: Iterable[object]) -> list[Sentence]:
-    found = [sentence(given) for given in sentences(corpus)]
-    if not found:
-        raise BadInput("The corpus is empty; give at least one sentence with a mask.")
-    return found
-
-
-def batches(model: Model, stages: Stages, asked: Sequence[Question]) -> Iterator[list[int]]:
+def together(stages: Stages, asked: Sequence[Question]) -> list[list[int]]:
     """Places of questions to be read together: of like length, and as many as the scores have room for."""
     row = 4 * len(stages.names) * stages.embeddings.shape[1]
-    size = max(1, min(BATCH, ROOM // row))
-    order = sorted(range(len(asked)), key=lambda place: len(asked[place].ids))
-    yield from (order[start : start + size] for start in range(0, len(order), size))
+    return batches([len(one.ids) for one in asked], lambda longest: min(BATCH, ROOM // row))
 
 
 def answered(model: Model, stages: Stages, asked: Sequence[Question]) -> Float[Tensor, "n g v"]:
     """What every stage says at the place each question asks about."""
-    batch = padded(asked, padding_id(model))
+    batch = padded([one.batch for one in asked], padding_id(model.anatomy, model.tokenizer))
     last = [model.anatomy.layers]
     states = states_at(model.anatomy, batch, range(len(asked)), [one.position for one in asked], last)
     return scores(stages, states[0])
 
 
 def places(found: Float[Tensor, "n g v"], asked: Sequence[Question]) -> Float[np.ndarray, "n g"]:
-    """The rank of every answer at every stage; NaN where there is none."""
+    """The place of every answer at every stage; NaN where there is none."""
     token = torch.tensor([one.answer if one.answer is not None else -1 for one in asked], device=found.device)
     ranks = place(found, token.clamp(min=0)[:, None].expand(found.shape[:2])).cpu().numpy().astype(np.float32)
     ranks[token.cpu().numpy() < 0] = np.nan
@@ -125,19 +117,19 @@ def _columns(model: Model, stages: Stages, part: Sequence[Sentence]) -> Columns:
     alike = {name: np.full((len(part), number, number), np.nan, dtype=np.float32) for name in ("spearman", "pearson")}
     there = [place for place, one in enumerate(asked) if one is not None]
     questions = [one for one in asked if one is not None]
-    for batch in batches(model, stages, questions):
+    for batch in together(stages, questions):
         rows, these = [there[place] for place in batch], [questions[place] for place in batch]
         said = answered(model, stages, these)
         ranks[rows] = places(said, these)
         alike["spearman"][rows] = spearman(said).float().cpu().numpy()
         alike["pearson"][rows] = pearson(said).float().cpu().numpy()
-    return described(part, [outcome for _, outcome in found], asked) | {"rank": ranks, **alike}
+    return described(part, [outcome for _, outcome in found], asked) | {"place": ranks, **alike}
 
 
 def _dataset(table: pa.Table, names: Sequence[str]) -> xarray.Dataset:
     size = len(names)
-    ranks = column(table, "rank", size)
-    data: dict[str, Any] = {"rank": (("sentence", "stage"), ranks), "hits": (("stage", "k"), hits(ranks))}
+    ranks = column(table, "place", size)
+    data: dict[str, Any] = {"place": (("sentence", "stage"), ranks), "hits": (("stage", "k"), hits(ranks))}
     for name in ("spearman", "pearson"):
         data[name] = (("sentence", "stage", "other_stage"), column(table, name, size, size))
     return xarray.Dataset(data, coordinates(table, names) | {"other_stage": list(names)})

@@ -1,6 +1,5 @@
 """A run's tables, read back: data frames, Arrow datasets for what is too large for memory, maps as xarray."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,14 +13,15 @@ import pyarrow.compute
 import pyarrow.dataset
 import xarray
 
-from whence.corpus.plan import FINISHED, KIND, RECORD, SHAPE, identity
-from whence.corpus.resume import all_moments, corpus_sha256
+from whence.corpus.manifest import FINISHED, RECORD, run_id
+from whence.corpus.part_moments import all_moments
+from whence.corpus.plan import KIND, SHAPE
 from whence.corpus.store import MANIFEST, Store, at, damaged, part_numbers, read_manifest, read_record, record_name
 from whence.errors import BadInput
-from whence.measures.registry import HEADS, MAP, SCHEMA, variables
+from whence.measures.registry import ANALYSES, HEADS, MAP, variables
 from whence.models.encode import LABELS
-from whence.models.fingerprint import LIBRARIES
-from whence.sealed import Damaged, check_shape
+from whence.models.fingerprint import attributes
+from whence.sealed import Damaged, check_shape, digest
 
 ANNOTATIONS = (*LABELS, "entity")
 KEPT = 2**28  # bytes of a part's maps that are kept in memory
@@ -37,7 +37,7 @@ def open_run(out: str | Path, *, verify: bool = True) -> "Run":
     manifest = read_manifest(store, (KIND,), SHAPE)
     if manifest is None:
         raise BadInput(f"{str(out)!r} is no run: it has no {MANIFEST}; `whence measure` makes one.")
-    store = replace(store, run=identity(manifest))
+    store = replace(store, run=run_id(manifest))
     records = {number: _record(store, number, verify) for number in part_numbers(store)}
     if manifest["finished"]:
         _check_finished(store, manifest, records, verify)
@@ -68,7 +68,7 @@ def _check_finished(
         raise Damaged(
             f"{store.root!r} was finished with {count} parts, and {record_name(more[0])} is one more; delete it."
         )
-    if corpus_sha256(record["sha256"] for record in records.values()) != manifest["corpus"]["sha256"]:
+    if digest([record["sha256"] for record in records.values()]) != manifest["corpus"]["sha256"]:
         raise Damaged(f"The parts of {store.root!r} were made from another corpus than its {MANIFEST} says.")
     if wrong := damaged(store, manifest["files"], verify):
         raise Damaged(f"{wrong[0]} of {store.root!r} is damaged or gone; start the same run again to have it written.")
@@ -89,19 +89,8 @@ class Run:
     @property
     def attrs(self) -> dict[str, Any]:
         """Where its numbers come from, under the names that whence.measure gives to a Dataset."""
-        manifest, model = self.manifest, self.manifest["model"]
-        versions = {f"{library}_version": manifest["versions"][library] for library in ("whence", *LIBRARIES)}
-        return {
-            "model": model["id"],
-            "revision": model["revision"] or "",
-            **{name: model[name] for name in ("family", "dtype", "device")},
-            "causal": int(model["causal"]),
-            **versions,
-            "measures": ",".join(manifest["plan"]["measures"]),
-            "parameters": json.dumps(manifest["plan"]["options"], sort_keys=True),
-            "seed": manifest["seed"],
-            "schema": SCHEMA,
-        }
+        plan = self.manifest["plan"]
+        return attributes(self.manifest["model"], self.manifest["versions"], plan["measures"], plan["options"])
 
     @cached_property
     def sentences(self) -> pandas.DataFrame:
@@ -160,7 +149,7 @@ class Run:
 
 
 _WHY = {
-    "heads": "none of its measures says one number of a head (rank, effective_correlation).",
+    "heads": "none of its measures says one number of a head (value_rank, effective_correlation).",
     "pairs": "none of its measures gives a map of targets and sources.",
     "maps": "maps are kept on request only (maps=True).",
 }
@@ -179,7 +168,7 @@ class Maps(Mapping[int, xarray.Dataset]):
         if table.empty:
             raise KeyError(sentence)
         found = {name: _array(str(name), rows) for name, rows in table.groupby("variable", sort=False)}
-        return xarray.Dataset(found).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
+        return xarray.Dataset(_by_analysis(found)).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._run.sentences["sentence"].tolist())
@@ -222,6 +211,19 @@ class Maps(Mapping[int, xarray.Dataset]):
 def _bytes(file: pyarrow.dataset.ParquetFileFragment) -> int:
     """What its table takes in memory."""
     return sum(group.total_byte_size for group in file.row_groups)
+
+
+def _by_analysis(maps: Mapping[Any, xarray.DataArray]) -> dict[str, xarray.DataArray]:
+    """The analyses of a variable put together, as whence.measure gives them; NaN where another has one more."""
+    known = variables()
+    found = {name: values for name, values in maps.items() if known[name].analysis is None}
+    parts = {name: analysis for name in maps if (analysis := known[name].analysis) is not None}
+    every = pandas.Index([name for name in ANALYSES if name in {analysis for _, analysis in parts.values()}])
+    for whole in dict.fromkeys(variable for variable, _ in parts.values()):
+        own = {analysis: maps[name] for name, (variable, analysis) in parts.items() if variable == whole}
+        joined = xarray.concat(own.values(), pandas.Index(own, name="analysis"), combine_attrs="drop")
+        found[whole] = joined.reindex(analysis=every)
+    return found
 
 
 def _array(name: str, rows: pandas.DataFrame) -> xarray.DataArray:

@@ -1,16 +1,22 @@
-"""The moments of a part, gathered batch by batch so that no batch's values are kept."""
+"""The moments of a part, gathered batch by batch so that no batch's values are kept, and those of all parts merged."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas
 import pyarrow as pa
+import pyarrow.parquet
 from einops import rearrange
 
 from whence.corpus.annotate import Coded
-from whence.corpus.compute import Measured
-from whence.corpus.moments import NAMES, Moments, grouped, merge
+from whence.corpus.measure_batch import Measured
+from whence.corpus.moments import NAMES, Moments, grouped, merge, merged
+from whence.corpus.store import Store
+from whence.sealed import Damaged
 
+MOMENTS = "moments.parquet"  # of all parts
 ALL = "all"
 NONE = ""
 UNLABELLED = -1
@@ -100,6 +106,21 @@ def as_table(columns: dict[str, np.ndarray]) -> pa.Table:
     arrays["head"] = pa.array(columns["head"], mask=np.asarray(columns["head"]) < 0, type=pa.int16())
     arrays["source"] = pa.array(columns["source"], mask=np.asarray(columns["source"]) == NONE, type=pa.string())
     return pa.table(arrays, schema=SCHEMA)
+
+
+def all_moments(store: Store, numbers: list[int]) -> pa.Table:
+    """The moments of several parts merged, read one after the other."""
+    found = merged((_moments(store, number) for number in numbers), KEYS)
+    return as_table({name: found[name].to_numpy() for name in found.columns})
+
+
+def _moments(store: Store, number: int) -> pandas.DataFrame:
+    """A part's moments with -1 for no head and nothing for no source, which merge as any other value."""
+    name = f"moments/{number:05d}.parquet"
+    data = store.read(name)
+    if data is None:
+        raise Damaged(f"{store.path(name)} is gone; start the same run again, and that part alone is measured again.")
+    return pyarrow.parquet.read_table(io.BytesIO(data)).to_pandas().fillna({"head": -1, "source": NONE})
 
 
 def groups_of(sentences: list[Coded], by: tuple[str, ...]) -> dict[str, list[str]]:

@@ -1,12 +1,12 @@
-"""How a corpus is cut: numbered parts in its own order, and inside a part batches of sentences of like length."""
+"""How a corpus is cut: numbered parts, in its own order."""
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from whence.errors import BadInput
+from whence.models.fingerprint import corpus_sha256
 from whence.text.sentence import Sentence, sentence
 
 
@@ -18,11 +18,10 @@ class Part:
     first: int
     sentences: tuple[Sentence, ...]
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Of texts and annotations: what the part's tables are made from."""
-        content = json.dumps([_plain(each) for each in self.sentences], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()
+        return corpus_sha256(self.sentences)
 
 
 def cut(corpus: Iterable[object], size: int) -> Iterator[Part]:
@@ -34,25 +33,8 @@ def cut(corpus: Iterable[object], size: int) -> Iterator[Part]:
         number += 1
 
 
-def batches(lengths: Sequence[int], rows_of: Callable[[int], int]) -> list[list[int]]:
-    """Places of sentences that are measured together, longest first; `rows_of(longest)` is how many fit."""
-    order = sorted(range(len(lengths)), key=lambda place: (-lengths[place], place))
-    found: list[list[int]] = []
-    while order:
-        rows = max(1, rows_of(lengths[order[0]]))
-        found.append(order[:rows])
-        order = order[rows:]
-    return found
-
-
 def _checked(number: int, given: object) -> Sentence:
     try:
         return sentence(given)
     except BadInput as error:
         raise BadInput(f"Sentence {number:,} of the corpus, counted from 0: {error}") from error
-
-
-def _plain(given: Sentence) -> list[object]:
-    words = [[word.start, word.end, dict(word.labels), word.head, word.in_pair] for word in given.words]
-    mentions = [[mention.entity, list(mention.words)] for mention in given.mentions]
-    return [given.text, given.pair, given.id, given.document, words, mentions, dict(given.labels)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,15 +10,16 @@ import pyarrow as pa
 import torch
 import xarray
 
-from whence.corpus.cloze import answered, batches, coordinates, counted, described, hits, places, sentences_of
-from whence.corpus.cloze_parts import Columns, Course, Progress, column, manifest
+from whence.corpus.answers import Columns, answers, column
+from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, together
 from whence.corpus.questions import Question, question
+from whence.corpus.resume import Progress
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import paired, ranks
 from whence.measures.lm_head.stages import Stages, stages_of
 from whence.models.encode import pieces
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
 from whence.text.sentence import Sentence
 
 PERIOD, END, MASK = "final period", "end token", "mask"
@@ -55,16 +57,15 @@ def perturb(
 ) -> xarray.Dataset:
     """How each recipe changes what the stages of the head say, sentence by sentence.
 
-    `spearman(recipe, sentence, stage)` compares the scores at the asked place before and after the change; `rank` and
-    `hits` are those of the answers in the sentences as they are, `rank_after` and `hits_after` with the change, and
+    `spearman(recipe, sentence, stage)` compares the scores at the asked place before and after the change; `place` and
+    `hits` are those of the answers in the sentences as they are, `place_after` and `hits_after` with the change, and
     `hits_before` of the same sentences without it. NaN where a recipe does not apply (`applied` counts where it does).
     """
     chosen = recipes_of(recipes)
     stages = stages_of(loaded(model).anatomy)
-    course = Course(sentences_of(corpus), part_size, out, progress)
     settings = {"stages": stages.names, "recipes": {name: asdict(recipe) for name, recipe in chosen.items()}}
-    about = {} if out is None else manifest(model, "perturb", settings)
-    table = course.run(about, lambda part: _columns(model, stages, list(chosen.values()), part))
+    compute = partial(_columns, model, stages, list(chosen.values()))
+    table = answers("perturb", model, settings, corpus, compute, out, part_size, progress)
     dataset = _dataset(table, stages.names, list(chosen))
     return dataset.assign_attrs(provenance(model, ["perturb"], settings) | counted(table))
 
@@ -150,7 +151,7 @@ def _columns(model: Model, stages: Stages, recipes: Sequence[Recipe], part: Sequ
     size, number = (len(part), len(recipes), len(stages.names)), len(stages.names)
     before = np.full((len(part), number), np.nan, dtype=np.float32)
     alike, after = (np.full(size, np.nan, dtype=np.float32) for _ in range(2))
-    for batch in batches(model, stages, asked):
+    for batch in together(stages, asked):
         these = [asked[place] for place in batch]
         rows = np.array([there[place] for place in batch])
         said = answered(model, stages, these)
@@ -166,20 +167,20 @@ def _columns(model: Model, stages: Stages, recipes: Sequence[Recipe], part: Sequ
                 after[rows[kept], which] = places(now, new)
     outcomes = [outcome for _, outcome in found]
     columns = described(part, outcomes, [one for one, _ in found])
-    return columns | {"rank": before, "rank_after": after, "spearman": alike}
+    return columns | {"place": before, "place_after": after, "spearman": alike}
 
 
 def _dataset(table: pa.Table, names: Sequence[str], recipes: Sequence[str]) -> xarray.Dataset:
     size = (len(recipes), len(names))
     by_recipe = ("recipe", "sentence", "stage")
-    ranks_before = column(table, "rank", len(names))
-    alike, after = (column(table, name, *size).swapaxes(0, 1) for name in ("spearman", "rank_after"))
+    ranks_before = column(table, "place", len(names))
+    alike, after = (column(table, name, *size).swapaxes(0, 1) for name in ("spearman", "place_after"))
     applied = ~np.isnan(alike[..., -1])
     same = np.where(applied[..., None], ranks_before[None], np.nan)
     data = {
         "spearman": (by_recipe, alike),
-        "rank": (("sentence", "stage"), ranks_before),
-        "rank_after": (by_recipe, after),
+        "place": (("sentence", "stage"), ranks_before),
+        "place_after": (by_recipe, after),
         "hits": (("stage", "k"), hits(ranks_before)),
         "hits_before": (("recipe", "stage", "k"), hits(same)),
         "hits_after": (("recipe", "stage", "k"), hits(after)),

@@ -1,78 +1,50 @@
-"""What a run is to measure, checked before any work, and everything that its numbers depend on."""
+"""What a run is to measure, checked before any work."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from typing import Any
 
-from whence.corpus.store import FILES, SCHEMA
+from whence.corpus.manifest import REFUSE, shape
 from whence.corpus.summaries import quantities
 from whence.errors import BadInput, Unsupported
+from whence.measures.options import Options
 from whence.measures.registry import (
     BY_HEAD,
     BY_LAYER,
+    BY_TOKEN,
+    HEAD_TOKEN,
     HEADS,
     MAP,
-    METHODS,
-    RATIO,
     Variable,
+    axes,
     chosen,
     owners,
     variables,
 )
+from whence.measures.registry import measures as registered
+from whence.measures.request import layers_of, parameters_of
 from whence.models.anatomy import Anatomy
-from whence.models.fingerprint import LIBRARIES, tokenizer_sha256, weights_sha256
 from whence.models.load import Model
-from whence.sealed import COUNT, POSITIVE, digest
-from whence.sentence.measure import layers_of, settled_options
+from whence.sealed import COUNT, POSITIVE
 
 KIND = "run"
-# axes a run has columns for; numbers of one sentence (how many directions a sketch tried) are not kept
-KEPT = (MAP, HEADS, RATIO, BY_HEAD)
-TOO_LONG = ("refuse", "truncate", "skip")
-# what tokens can be grouped by in the moments, besides all together
-GROUPS = ("class", "upos", "xpos", "deprel", "ner")
-
-_SECTIONS = ("schema", "model", "plan", "versions")
-_CHANGING = ("model id", "plan too_long")
-_LIBRARIES = ("whence", *LIBRARIES, "pyarrow")
-_DIGEST = str
-# what a manifest must be when it is read back
-SHAPE = {
-    "finished": bool,
-    "corpus": {"name": str, "limit": int | None, "parts?": COUNT, "sha256?": _DIGEST},
-    "model": {
-        **dict.fromkeys(("id", "family", "dtype", "device"), str),
-        **dict.fromkeys(("weights_sha256", "tokenizer_sha256"), _DIGEST),
-        "revision": str | None,
-        "layers": COUNT,
-        "heads": COUNT,
-        "causal": bool,
-    },
-    "plan": {
+# the axes a table can have as rows; besides, a variable may have axes that are kept as columns
+KEPT = (MAP, HEADS, BY_TOKEN, HEAD_TOKEN, BY_HEAD)
+WHEN_TOO_LONG = (REFUSE, "truncate", "skip")
+# of a plan in a manifest that is read back
+SHAPE = shape(
+    {
         **{name: [str] for name in ("measures", "variables", "by")},
-        **dict.fromkeys(("part_size", "batch_tokens", "threads"), POSITIVE),
-        "options": {str: object},
+        **dict.fromkeys(("batch_tokens", "threads"), POSITIVE),
+        "options": {str: {str: object}},
         "layers": [POSITIVE],
         "maps": bool,
         "neighbours": COUNT,
         "too_long": str,
-    },
-    "seed": int,
-    "versions": dict.fromkeys(_LIBRARIES, str),
-}
-# and besides, when the run is finished
-FINISHED = {
-    "corpus": {"sha256": _DIGEST, **dict.fromkeys(("parts", "sentences", "tokens", "skipped"), COUNT)},
-    "files": FILES,
-}
-RECORD = {
-    "sha256": _DIGEST,
-    "too_long": str,
-    "sentences": COUNT,
-    "tokens": COUNT,
-    "skipped": [{"sentence": COUNT, "why": str}],
-}
+    }
+)
+# what tokens can be grouped by in the moments, besides all together
+GROUPS = ("class", "upos", "xpos", "deprel", "ner")
 
 
 @dataclass(frozen=True)
@@ -81,7 +53,7 @@ class Plan:
 
     measures: tuple[str, ...]
     variables: tuple[str, ...]
-    options: Mapping[str, Any]
+    options: Mapping[str, Mapping[str, Any]]
     layers: tuple[int, ...]
     maps: bool
     neighbours: int
@@ -92,66 +64,83 @@ class Plan:
     threads: int
 
     def of_dims(self, *dims: tuple[str, ...]) -> list[str]:
-        """The variables with these axes."""
-        return [name for name in self.variables if variables()[name].dims in dims]
+        """The variables with these axes as rows."""
+        return [name for name in self.variables if row_axes(variables()[name]) in dims]
 
     @property
     def map_names(self) -> list[str]:
         """Variables that become a column of pairs: maps, or the mean of the heads' maps."""
-        return [name for name in self.of_dims(MAP, HEADS) if not name.endswith("_error")]
+        return [name for name in self.of_dims(MAP, HEADS) if not name.endswith("_se")]
 
     @property
     def token_columns(self) -> list[str]:
         """Columns of the table of tokens that were measured."""
-        ratios = [f"{name}_{method}" for name in self.of_dims(RATIO) for method in METHODS]
-        return ratios + [f"{name}_{part}" for name in self.map_names for part in quantities(variables()[name].unit)]
+        known = variables()
+        of_tokens = [column for name in self.of_dims(BY_TOKEN, HEAD_TOKEN) for column in columns(name, known[name])]
+        return of_tokens + [f"{name}_{part}" for name in self.map_names for part in quantities(known[name].unit)]
+
+    @property
+    def settings(self) -> dict[str, Options]:
+        """The options of each measure, as they were given."""
+        table = registered()
+        return {name: table[name].options(**self.options.get(name, {})) for name in self.measures}
 
 
-def planned(model: Model, measures: str | Iterable[str], options: Mapping[str, Any], **asked: Any) -> Plan:
+def row_axes(variable: Variable) -> tuple[str, ...] | None:
+    """The axes that are rows of a table; None if the variable has one that a run does not keep."""
+    known = axes()
+    if any(known[dim].kept is None for dim in variable.dims):
+        return None
+    return tuple(dim for dim in variable.dims if known[dim].kept == "rows")
+
+
+def columns(name: str, variable: Variable) -> list[str]:
+    """The names of its columns: one for each label of each axis that is kept so, as in mixing_attn_n."""
+    known, found = axes(), [name]
+    for dim in variable.dims:
+        if known[dim].kept == "columns":
+            labels = known[dim].labels(0)
+            found = [f"{column}_{label}" for column in found for label in labels]
+    return found
+
+
+def planned(model: Model, measures: str | Options | Iterable[str | Options], **asked: Any) -> Plan:
     """The plan, or one sentence on what cannot be done."""
-    named = (measures,) if isinstance(measures, str) else tuple(measures)
-    wanted = chosen(named, model.gives, model.anatomy.family)
+    named = (measures,) if isinstance(measures, str | Options) else tuple(measures)
+    wanted, options = chosen(named, model.gives, model.anatomy.family, model.reasons)
     for name, variable in wanted.items():
         if variable.dims == BY_LAYER:
             raise Unsupported(f"{name!r} is about the model, not about a text; ask whence.measure for it.")
         if owners()[name] == "origin":
             raise Unsupported(f"{name!r} is summed up from contributions; ask for 'contribution'.")
-    names = tuple(dict.fromkeys(owners()[variable] for variable in wanted))
     _check(asked)
     kept = _kept(wanted, named, asked["maps"])
-    if wrong := [name for name in ("targets", "sources") if options.get(name) is not None]:
-        raise BadInput(f"{wrong[0]!r} names positions of one sentence, and a corpus has many; leave it out.")
+    if any(values.get("sources") is not None for values in parameters_of(options).values()):
+        raise BadInput("'sources' names positions of one sentence, and a corpus has many; leave it out.")
     return Plan(
-        measures=names,
+        measures=tuple(options),
         variables=kept,
-        options=settled_options(names, options),
+        options=parameters_of(options),
         layers=tuple(_layers(asked["layers"], wanted, model.anatomy)),
         by=tuple(asked["by"]),
         **{name: asked[name] for name in ("maps", "neighbours", "too_long", "part_size", "batch_tokens", "threads")},
     )
 
 
-def _kept(wanted: Mapping[str, Variable], asked: Sequence[str], maps: bool) -> tuple[str, ...]:
-    """The variables that have a table; a sentence's one number, or an error without maps, goes beside them only."""
-    kept = [
-        name for name, variable in wanted.items() if variable.dims in KEPT and (maps or not name.endswith("_error"))
-    ]
+def _kept(wanted: Mapping[str, Variable], asked: Sequence[str | Options], maps: bool) -> tuple[str, ...]:
+    """The variables that have a table; a standard error only beside its map."""
+    kept = [name for name in wanted if maps or not name.endswith("_se")]
     measured = {owners()[name] for name in kept}
     for name, variable in wanted.items():
-        if name in kept:
-            continue
-        if variable.dims in KEPT and (name in asked or owners()[name] not in measured):
-            raise BadInput(f"{name!r} is stored beside the map it is the error of; ask for maps=True (--maps).")
-        if variable.dims not in KEPT and (variable.dims or owners()[name] not in measured):
+        if row_axes(variable) not in KEPT:
+            known = " or ".join(f"({', '.join(dims)})" for dims in KEPT)
             raise Unsupported(
-                f"{name!r} has {_axes(variable.dims)}, and a run stores what has {' or '.join(map(_axes, KEPT))}; ask"
-                " whence.measure for it."
+                f"{name!r} has the axes ({', '.join(variable.dims)}), and a run stores what has, besides axes that are"
+                f" kept as columns, {known}; ask whence.measure for it."
             )
+        if name not in kept and (name in asked or owners()[name] not in measured):
+            raise BadInput(f"{name!r} is stored beside the map it is the error of; ask for maps=True (--maps).")
     return tuple(kept)
-
-
-def _axes(dims: tuple[str, ...]) -> str:
-    return f"the axes ({', '.join(dims)})" if dims else "no axes"
 
 
 def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
@@ -168,81 +157,13 @@ def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy
     return found
 
 
-def manifest(model: Model, plan: Plan, corpus: Mapping[str, Any]) -> dict[str, Any]:
-    """The provenance of every number of the run. Nothing here depends on the engine or on the time."""
-    return {
-        "kind": KIND,
-        "schema": SCHEMA,
-        "finished": False,
-        "corpus": dict(corpus),
-        "model": _about(model),
-        "plan": _settled(asdict(plan)),
-        "seed": int(plan.options.get("seed", 0)),
-        "versions": {library: version(library) for library in _LIBRARIES},
-    }
-
-
-def identity(manifest: Mapping[str, Any]) -> str:
-    """A digest of all that keeps a run from being gone on with, by which its parts know it."""
-    sections = [_flat(section, manifest[section]) for section in _SECTIONS]
-    return digest([{name: value for name, value in each.items() if name not in _CHANGING} for each in sections])
-
-
-def differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """What keeps a run from being gone on with: the first parameter that is not what it was, in words."""
-    for section in _SECTIONS:
-        before, now = _flat(section, found.get(section)), _flat(section, wanted[section])
-        for name in sorted(before.keys() | now.keys()):
-            if before.get(name) != now.get(name) and not _may_change(name, before.get(name)):
-                said = name.removeprefix("plan ")
-                return f"it was begun with {said} {before.get(name)!r}, and {now.get(name)!r} was asked for"
-    return None
-
-
 def _check(asked: Mapping[str, Any]) -> None:
     for name in ("part_size", "batch_tokens", "threads"):
         if asked[name] < 1:
             raise BadInput(f"{name} is at least 1, and {asked[name]} was given.")
     if asked["neighbours"] < 0:
         raise BadInput(f"neighbours is at least 0, and {asked['neighbours']} was given.")
-    if asked["too_long"] not in TOO_LONG:
-        raise BadInput(f"too_long is one of {', '.join(TOO_LONG)}, and {asked['too_long']!r} was given.")
+    if asked["too_long"] not in WHEN_TOO_LONG:
+        raise BadInput(f"too_long is one of {', '.join(WHEN_TOO_LONG)}, and {asked['too_long']!r} was given.")
     if wrong := [name for name in asked["by"] if name not in GROUPS]:
         raise BadInput(f"Moments can be grouped by {', '.join(GROUPS)}, and {wrong[0]!r} was given.")
-
-
-def _about(model: Model) -> dict[str, Any]:
-    return {
-        "id": model.id,
-        "revision": model.revision,
-        "family": model.anatomy.family,
-        "layers": model.anatomy.layers,
-        "heads": model.anatomy.heads,
-        "causal": model.anatomy.causal,
-        "dtype": str(model.model.dtype).removeprefix("torch."),
-        "device": model.model.device.type,
-        "weights_sha256": weights_sha256(model),
-        "tokenizer_sha256": tokenizer_sha256(model.tokenizer),
-    }
-
-
-def _may_change(name: str, before: object) -> bool:
-    """Another path to the same weights; and parts done so far had nothing too long if such was refused."""
-    return name in _CHANGING and (name != "plan too_long" or before == TOO_LONG[0])
-
-
-def _flat(section: str, content: object) -> dict[str, object]:
-    return (
-        {f"{section} {key}": value for key, value in content.items()}
-        if isinstance(content, dict)
-        else {section: content}
-    )
-
-
-def _settled(content: Any) -> Any:
-    """As JSON will give it back."""
-    if isinstance(content, Mapping):
-        return {str(key): _settled(value) for key, value in content.items()}
-    if isinstance(content, tuple | list):
-        return [_settled(value) for value in content]
-    return content if isinstance(content, str | int | float | bool | None) else str(content)

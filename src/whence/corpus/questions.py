@@ -1,7 +1,6 @@
 """A masked sentence as a question to a model: its tokens, the place that is asked about, the token that is right."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from string import punctuation
 from typing import Any
@@ -35,6 +34,11 @@ class Question:
     position: int
     answer: int | None
 
+    @property
+    def batch(self) -> Batch:
+        segments = None if self.segments is None else torch.tensor([self.segments])
+        return Batch(torch.tensor([self.ids]), torch.ones(1, len(self.ids), dtype=torch.bool), segments)
+
 
 def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     """The question, or None, and what became of the sentence: one of OUTCOMES."""
@@ -50,28 +54,11 @@ def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     except BadInput:
         return None, TOO_LONG
     ids = tuple(encoded.batch.ids[0].tolist())
-    position = _last(encoded.special) if causal else ids.index(model.tokenizer.mask_token_id)
+    position = encoded.last if causal else ids.index(model.tokenizer.mask_token_id)
     answer, outcome = _answer(model, sentence, first, ids, position)
     segments = None if encoded.batch.segments is None else tuple(encoded.batch.segments[0].tolist())
     found = Question(ids, segments, tuple(encoded.special), position, answer)
     return found, FIRST if outcome == SCORED and len(gaps) > 1 else outcome
-
-
-def padded(questions: Sequence[Question], padding: int) -> Batch:
-    """Questions side by side, filled up on the right."""
-    width = max(len(asked.ids) for asked in questions)
-    ids = torch.tensor([[*asked.ids, *[padding] * (width - len(asked.ids))] for asked in questions])
-    mask = torch.tensor([[place < len(asked.ids) for place in range(width)] for asked in questions])
-    if questions[0].segments is None:
-        return Batch(ids, mask)
-    kinds = torch.tensor([[*(asked.segments or ()), *[0] * (width - len(asked.ids))] for asked in questions])
-    return Batch(ids, mask, kinds)
-
-
-def padding_id(model: Model) -> int:
-    """Any token will do behind the mask; the tokenizer's own where it has one."""
-    token = model.tokenizer.pad_token_id
-    return int(token) if token is not None and token >= 0 else 0
 
 
 @dataclass(frozen=True)
@@ -92,11 +79,6 @@ def _gaps(model: Model, sentence: Sentence) -> list[_Gap]:
         for found in written.finditer(text)
         if text[: found.start()].strip() or not model.anatomy.causal
     ]
-
-
-def _last(special: Sequence[bool]) -> int:
-    """The last token that stands for text."""
-    return max((place for place, flag in enumerate(special) if not flag), default=len(special) - 1)
 
 
 def _answer(model: Model, sentence: Sentence, gap: _Gap, ids: tuple[int, ...], position: int) -> tuple[int | None, str]:

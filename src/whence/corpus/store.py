@@ -37,8 +37,14 @@ READERS = 4  # files that are hashed at a time
 _RECORD = re.compile(r"(\d{5,})\.json")  # anything else in the folder of records is not ours
 
 # kind of folder -> what to call for it
-KINDS = {"run": "whence.run and whence.open_run", "cloze": "whence.corpus.cloze", "perturb": "whence.corpus.perturb"}
-FILES = {str: {"bytes": COUNT, "sha256": str}}
+KINDS = {
+    "run": "whence.run and whence.open_run",
+    "cloze": "whence.cloze",
+    "perturb": "whence.perturb",
+    "states": "whence.identify",
+}
+# "first": where in a file that many parts write to
+FILES = {str: {"bytes": COUNT, "sha256": str, "first?": COUNT}}
 
 
 class CannotWrite(WhenceError):
@@ -72,11 +78,12 @@ class Store:
         with self.filesystem.open_input_stream(self.path(name)) as file:
             return file.read()
 
-    def sha256(self, name: str) -> str:
-        """Of the file's bytes, which need not fit into memory."""
+    def sha256(self, name: str, first: int, end: int) -> str:
+        """Of the file's bytes from `first` to `end`, which need not fit into memory."""
         found = hashlib.sha256()
-        with self.filesystem.open_input_stream(self.path(name)) as file:
-            while data := file.read(CHUNK):
+        with self.filesystem.open_input_file(self.path(name)) as file:
+            file.seek(first)
+            while data := file.read(min(CHUNK, end - file.tell())):
                 found.update(data)
         return found.hexdigest()
 
@@ -97,10 +104,13 @@ class Store:
             (_write_here if self.local else _write_there)(self.filesystem, temporary, self.path(name), data)
         except OSError as error:
             _forget(self.filesystem, temporary)
-            raise CannotWrite(
-                f"{self.path(name)} cannot be written ({_reason(error)}); what was written before is safe:"
-                " make room, then start the same run again, and it goes on from there."
-            ) from error
+            raise self.cannot_write(name, error) from error
+
+    def cannot_write(self, name: str, error: OSError) -> CannotWrite:
+        return CannotWrite(
+            f"{self.path(name)} cannot be written ({_reason(error)}); what was written before is safe:"
+            " make room, then start the same run again, and it goes on from there."
+        )
 
     def tidy(self) -> None:
         """Removes what writers that were killed left half done."""
@@ -110,21 +120,23 @@ class Store:
                 self.filesystem.delete_file(entry.path)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Refuses a second writer. Elsewhere than on a local or shared disk there are no locks, and none is taken."""
+    def locked(self, wait: bool = False) -> Iterator[None]:
+        """Refuses a second writer, or makes it wait. Elsewhere than on a local or shared disk there are no locks."""
         if not self.local:
             yield
             return
         try:
             os.makedirs(self.root, exist_ok=True)
             lock = FileLock(self.path(LOCK))
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=-1 if wait else 0)
         except Timeout:
             raise BadInput(
                 f"Another run is writing into {self.root!r}; wait until it is done, or name another folder."
             ) from None
         except OSError as error:
-            raise BadInput(f"The folder {self.root!r} cannot be written ({_reason(error)}).") from error
+            raise BadInput(
+                f"The folder {self.root!r} cannot be written ({_reason(error)}); name another folder."
+            ) from error
         try:
             yield
         finally:
@@ -153,7 +165,13 @@ def write_part(store: Store, number: int, tables: Mapping[str, bytes], about: Ma
         name = f"{table}/{number:05d}.parquet"
         store.write(name, data)
         files[name] = checksum(data)
-    record = {"part": number, "run": store.run, **about, "files": files}
+    return write_record(store, number, files, about)
+
+
+def write_record(
+    store: Store, number: int, files: Mapping[str, Mapping[str, Any]], about: Mapping[str, Any]
+) -> dict[str, Any]:
+    record = {"part": number, "run": store.run, **about, "files": dict(files)}
     store.write(record_name(number), sealed(record))
     return record
 
@@ -176,21 +194,15 @@ def read_record(store: Store, number: int, shape: Shape) -> dict[str, Any] | Non
     return record
 
 
-def sound_record(store: Store, number: int, shape: Shape) -> dict[str, Any] | None:
-    """The record of a part that is done; None when it has to be done again."""
-    try:
-        record = read_record(store, number, shape)
-    except Damaged:
-        return None
-    return record if record is not None and not damaged(store, record["files"]) else None
-
-
 def damaged(store: Store, files: Mapping[str, Mapping[str, Any]], verify: bool = True) -> list[str]:
     """Those of the files that are gone or do not have the bytes they were written with, or not as many."""
 
     def is_sound(name: str) -> bool:
-        same_size = store.size(name) == files[name]["bytes"]
-        return same_size and (not verify or store.sha256(name) == files[name]["sha256"])
+        size, first = store.size(name), files[name].get("first", 0)
+        end = first + files[name]["bytes"]
+        if size is None or size < end or (size > end and "first" not in files[name]):
+            return False
+        return not verify or store.sha256(name, first, end) == files[name]["sha256"]
 
     with ThreadPoolExecutor(READERS) as readers:
         return [name for name, sound in zip(files, readers.map(is_sound, files), strict=True) if not sound]

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from whence.corpus import tables
+from whence.corpus import run_tables
 from whence.corpus.annotate import Coded, coded
-from whence.corpus.compute import Measured, measured
+from whence.corpus.measure_batch import Measured, measured
 from whence.corpus.part_moments import Collected, groups_of
-from whence.corpus.parts import Part, batches
-from whence.corpus.plan import Plan
+from whence.corpus.parts import Part
+from whence.corpus.plan import Plan, columns
 from whence.corpus.store import Store, write_part
 from whence.corpus.word_pairs import Pair, pairs
 from whence.errors import BadInput, TooLong
-from whence.measures.registry import BY_HEAD, HEADS
+from whence.measures.registry import BY_HEAD, HEADS, variables
+from whence.models.batching import batches
 from whence.models.encode import encode
 from whence.models.load import Model
 from whence.models.memory import attention_bytes, claim
@@ -49,7 +50,7 @@ class Worker:
     def measure(self, prepared: "Prepared") -> "Prepared":
         found, sentences = prepared.found, prepared.found.sentences
         with _threads(self.plan.threads):
-            for places in batches([len(each) for each in sentences], self._rows):
+            for places in batches([len(each) for each in sentences], self._rows, longest_first=True):
                 chosen = [sentences[place] for place in places]
                 longest = len(chosen[0])
                 claim(len(chosen) * self._bytes(longest), longest, self.model.model.device, None)
@@ -66,7 +67,7 @@ class Worker:
             "tokens": sum(len(each) for each in sentences),
             "skipped": prepared.skipped,
         }
-        written = {name: tables.as_parquet(table) for name, table in prepared.found.tables().items()}
+        written = {name: run_tables.as_parquet(table) for name, table in prepared.found.tables().items()}
         return write_part(self.store, prepared.part.number, written, about)
 
     def _coded(self, part: Part) -> tuple[list[Coded], list[dict[str, Any]]]:
@@ -155,17 +156,18 @@ class _Found:
     def tables(self) -> dict[str, Any]:
         layers, names = self.plan.layers, self.plan.token_columns
         found = {
-            "sentences": tables.sentence_table(self.sentences),
-            "tokens": tables.token_table(self.sentences, self.tokens, layers, names),
+            "sentences": run_tables.sentence_table(self.sentences),
+            "tokens": run_tables.token_table(self.sentences, self.tokens, layers, names),
             "moments": self.moments.table(layers),
         }
         if self.plan.map_names:
-            found["pairs"] = tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
+            found["pairs"] = run_tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
         if by_head := self.plan.of_dims(BY_HEAD):
-            found["heads"] = tables.head_table(self.sentences, self.heads, layers, by_head)
+            named = [column for name in by_head for column in columns(name, variables()[name])]
+            found["heads"] = run_tables.head_table(self.sentences, self.heads, layers, named)
         if self.plan.maps:
             every = zip(self.sentences, self.maps, strict=True)
-            found["maps"] = tables.map_table([(each.number, *row) for each, rows in every for row in rows])
+            found["maps"] = run_tables.map_table([(each.number, *row) for each, rows in every for row in rows])
         return found
 
 

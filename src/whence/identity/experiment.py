@@ -15,12 +15,13 @@ from safetensors.torch import save_file
 
 from whence.identity import adam, fast, fast_mlp
 from whence.identity.folds import Fold
-from whence.identity.keys import digest
 from whence.identity.lookup import Outcome, evaluate
 from whence.identity.probes import Fitted, Weights
-from whence.identity.states import Progress, States
+from whence.identity.states import States
 from whence.identity.task import Task
+from whence.sealed import digest
 
+Progress = Callable[[int, int | None], None]
 Fit = Callable[..., Iterator[Fitted]]
 
 

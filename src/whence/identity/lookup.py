@@ -58,7 +58,8 @@ def look_up(predicted: Float[Tensor, "b s m"], piece: Piece, loss: str, mean_los
     scores, scale = _SCORES[loss](predicted, piece.candidates)
     scores = scores.masked_fill(~piece.real[:, None, :], -torch.inf)
     best = scores.max(dim=-1, keepdim=True)
-    tied = scores >= best.values - TIE * scale
+    scale = scale.expand_as(scores)
+    tied = scores >= best.values - TIE * (scale + scale.gather(-1, best.indices)) / 2
     count = tied.sum(dim=-1)
     found = tied.gather(2, piece.goal[..., None])[..., 0] / count
     same_type = piece.ids[:, None, :] == piece.ids.gather(1, piece.goal)[:, :, None]
@@ -75,11 +76,11 @@ def _cosine(predicted: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
 def _l2(predicted: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor]:
     """2 <p, c> - |c|^2, which orders candidates as -|p - c|^2 does but is more exact where p is long."""
     squares = candidates.square().sum(dim=-1)[:, None, :]
-    longest = squares.amax(dim=-1, keepdim=True)
-    return 2 * predicted @ candidates.mT - squares, longest + predicted.norm(dim=-1, keepdim=True) * longest.sqrt()
+    return 2 * predicted @ candidates.mT - squares, squares + predicted.norm(dim=-1, keepdim=True) * squares.sqrt()
 
 
-# candidates' scores, the nearest highest, and the scale that their rounding errors have
+# candidates' scores, the nearest highest, and the scale that their rounding errors have: a candidate's own, so that a
+# huge one does not make ties of the others
 _SCORES = {"cosine": _cosine, "l2": _l2}
 
 

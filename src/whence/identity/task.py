@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from whence.identity.states import States
+from whence.models.batching import batches
 
 CHUNK = 8192  # tokens in memory at a time
 
@@ -65,15 +66,8 @@ class Task:
 
     def pieces(self, sentences: np.ndarray) -> Iterator[Piece]:
         """The sentences, those of like length together."""
-        lengths = self.states.lengths[sentences]
-        order = sentences[np.argsort(lengths, kind="stable")]
-        start = 0
-        while start < len(order):
-            end = start + 1
-            while end < len(order) and (end + 1 - start) * self.states.lengths[order[end]] <= CHUNK:
-                end += 1
-            yield self._piece(order[start:end])
-            start = end
+        for places in batches(self.states.lengths[sentences].tolist(), lambda longest: CHUNK // longest):
+            yield self._piece(sentences[places])
 
     def _piece(self, sentences: np.ndarray) -> Piece:
         lengths = torch.from_numpy(self.states.lengths[sentences])

@@ -21,7 +21,8 @@ from whence.linear.fold import Folded, bytes_of, fold
 from whence.linear.reading import may_read_alike
 from whence.models.tangent import Step
 
-WORK = 2**26  # bytes of the largest tensor alive at a time
+# bytes of the largest tensor alive at a time, and the share of the memory that it is at most
+WORK, SHARE = 2**26, 8
 # products with m x m matrices per token and dimension, from the maps to the norms: where all tokens are read alike, and
 # where each has maps of its own
 SHARED, BY_TOKEN = 4, 6
@@ -32,14 +33,14 @@ def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"]
     if not multiplies_out(step, memory):
         return None
     folded = fold(step, direct(step), chunk)
-    return None if folded is None else frobenius(folded)
+    return None if folded is None else frobenius(folded, None, memory)
 
 
-def frobenius(folded: Folded, start: Float[Tensor, "s w m"] | None = None) -> Float[Tensor, "t s"]:
+def frobenius(folded: Folded, start: Float[Tensor, "s w m"] | None, memory: int) -> Float[Tensor, "t s"]:
     """The same from the block's maps. With `start`, what leads to the block's input, by what that starts from."""
     if start is not None:
         folded = replace(folded, keys=start @ folded.keys, values=start @ folded.values, own=start @ folded.own)
-    return _norms(_Heads.of(folded), folded)
+    return _norms(_Heads.of(folded), folded, min(WORK, memory // SHARE))
 
 
 def multiplies_out(step: Step, memory: int) -> bool:
@@ -87,18 +88,18 @@ def _distinct(maps: Float[Tensor, "s m p"]) -> Float[Tensor, "x m p"]:
     return maps[:1] if maps.stride(0) == 0 else maps
 
 
-def _norms(heads: _Heads, folded: Folded) -> Float[Tensor, "t s"]:
+def _norms(heads: _Heads, folded: Folded, work: int) -> Float[Tensor, "t s"]:
     write = rearrange(folded.write, "t (h e) m -> t h e m", h=len(heads.query))
     reach = einsum(write, write, "t h e m, t f g m -> t h f e g")
-    squares = torch.cat([_squares(heads, reach, part) for part in _parts(heads)], dim=1)
+    squares = torch.cat([_squares(heads, reach, part) for part in _parts(heads, work)], dim=1)
     own = torch.linalg.matrix_norm(_own(heads, folded))
     squares.diagonal().copy_(own.square())
     return squares.clamp_(min=0).sqrt_()
 
 
-def _parts(heads: _Heads) -> Iterator[slice]:
+def _parts(heads: _Heads, work: int) -> Iterator[slice]:
     count, tokens, width = heads.value.shape
-    size = max(1, WORK // (heads.value.element_size() * tokens * count * count * width))
+    size = max(1, work // (heads.value.element_size() * tokens * count * count * width))
     return (slice(begin, begin + size) for begin in range(0, tokens, size))
 
 

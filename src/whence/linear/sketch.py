@@ -20,14 +20,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import BadInput
-from whence.linear.controls import steadied
+from whence.linear.controls import spread, steadied
 from whence.linear.fold import FOLDED, PLAIN, Folded, making, pays
 from whence.linear.local import measuring
 from whence.linear.travel import Bundle, Road, Sizes, travel
+from whence.models.memory import gigabytes
 from whence.models.tangent import Chain
 
 PILOT, SOME = 4, 12  # probes and sources tried before the number needed is estimated
 MARGIN = 1.25  # on the number they foresee, where a second round would make all maps again; else it is one fewer
+COPIES = 3  # of what the probes found, while their mean is steadied and its error estimated
 USUAL = 10  # probes that progress counts on before it is known how many it takes
 PRIOR = 12  # probes that the pooled variance counts for
 MEAN_DEVIATION = math.sqrt(2 / math.pi)  # E|x| of a normal x of standard deviation one
@@ -79,23 +81,29 @@ def sketched(
         squares = trial.steady(everywhere)
         reached = misplaced(*estimate(squares, width, careful=False), whole=trial.whole)
         if reached <= error or needed == width:
-            return Sketch(*estimate(squares, width), reached, needed)
+            return Sketch(*estimate(squares, width, spread=trial.spread()), reached, needed)
         needed = max(needed + 1, _needed(needed, reached, error, width))
 
 
 def estimate(
-    squares: Float[Tensor, "k layer target source"], width: int, careful: bool = True
+    squares: Float[Tensor, "k layer target source"],
+    width: int,
+    careful: bool = True,
+    spread: Float[Tensor, "k layer target source"] | None = None,
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"]]:
     """Norms and standard errors from the squared lengths of k of `width` orthogonal directions.
 
-    A variance from few probes is itself uncertain, so each is pooled with the mean over the targets of its layer and
-    source: right on average, and too small just where the norm came out too small. To be careful, the larger of that
-    and the cell's own is taken: norm ± t error, with Student's t of k - 1 degrees of freedom, then holds the true norm
-    in 95 % of cells. The error of a root is that of the square over twice the root.
+    The variance is that of the squares, or of what is given as their `spread`. From few probes it is itself uncertain,
+    so each is pooled with the mean over the targets of its layer and source: right on average, and too small just where
+    the norm came out too small. To be careful, the larger of that and the cell's own is taken. norm ± t error, with
+    Student's t of k - 1 degrees of freedom, is an interval for a normal mean; squared lengths are skewed, so it is
+    exact only with many probes (what it was measured to hold is in docs/measures/contribution.md). The error of a root
+    is that of the square over twice the root.
     """
     count = len(squares)
     mean = squares.mean(dim=0)
-    own = (squares / torch.where(mean > 0, mean, 1.0)).var(dim=0)  # a mean that is tiny has no square
+    varying = squares if spread is None else spread
+    own = (varying / torch.where(mean > 0, mean, 1.0)).var(dim=0)  # a mean that is tiny has no square
     reached = (mean > 0).sum(dim=1, keepdim=True).clamp(min=1)
     pooled = own.sum(dim=1, keepdim=True) / reached
     shrunk = ((count - 1) * own + PRIOR * pooled) / (count - 1 + PRIOR)
@@ -187,6 +195,7 @@ class _Trial:
     def reach(self, count: int, places: Iterable[int], expected: int = 0) -> None:
         """So many probes for the sources at these places, out of those expected in all."""
         chain, squares = self.road.chain, self.squares
+        self._check_room(count)
         squares = torch.cat([squares, squares.new_zeros(max(0, count - len(squares)), *squares.shape[1:])])
         lacking = [(place, range(self.done[place], count)) for place in places if self.done[place] < count]
 
@@ -202,11 +211,21 @@ class _Trial:
         ]
         if bundles:
             tangents = sum(len(bundle.vectors) for bundle in bundles)
-            travel(self._telling(tangents, expected), bundles, visit)
+            road = self._telling(tangents, expected)
+            travel(replace(road, memory=road.memory - _bytes(squares)), bundles, visit)
             self.spent += tangents
         for place, _ in lacking:
             self.done[place] = count
         self.squares = squares
+
+    def _check_room(self, count: int) -> None:
+        """What so many probes find has to fit into the memory too."""
+        needed = COPIES * count * _bytes(self.squares.new_empty(1, *self.squares.shape[1:]))
+        if needed > self.road.memory:
+            raise BadInput(
+                f"An error that small takes {count} probes of every token, or {gigabytes(needed)}, and"
+                f" {gigabytes(self.road.memory)} may be used; allow a larger error (error=) or more memory (memory=)."
+            )
 
     def _telling(self, tangents: int, expected: int) -> Road:
         """The road, with progress that goes on where the last round left it."""
@@ -223,12 +242,20 @@ class _Trial:
             return squares
         return steadied(squares, self.first[:, places], [self.sources[place] for place in places])
 
+    def spread(self) -> Float[Tensor, "k layer target source"]:
+        """How far the steadied lengths of all sources may be off, by leaving out each probe in turn."""
+        return self.squares if self.first is None else spread(self.squares, self.first, self.sources)
+
     def foreseen(self) -> float:
         """What is misplaced when the other sources are like the few, seen at the targets that are those sources."""
         sources = [self.sources[place] for place in self.some]
         norms, errors = estimate(self.steady(self.some), self.road.chain.width, careful=False)
         counts = norms.new_full((len(sources), len(sources)), (len(self.sources) - 1) / max(1, len(sources) - 1))
         return misplaced(norms[:, sources], errors[:, sources], counts.fill_diagonal_(1), self.whole)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def _vectors(chain: Chain, source: int, which: range, seed: int) -> Float[Tensor, "k m"]:

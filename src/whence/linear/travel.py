@@ -14,6 +14,7 @@ from whence.errors import BadInput
 from whence.linear.direct import Direct, direct
 from whence.linear.fold import Folded, bytes_of, fold, pays
 from whence.models.memory import gigabytes
+from whence.models.stack import Stack
 from whence.models.tangent import Chain, Step
 
 # rows of the matrix products: enough of them to run at full speed, few enough for the cache; with a matrix for every
@@ -72,7 +73,9 @@ class Road:
 
     @classmethod
     def of(cls, chain: Chain, depth: int, memory: int, progress: Progress | None = None) -> "Road":
-        return cls(chain, tuple(direct(step) for step in chain.steps[:depth]), memory, progress)
+        steps = chain.steps[:depth]
+        ways = tuple(direct(step) for step in steps) if chain.stack is None else (None,) * len(steps)
+        return cls(chain, ways, memory, progress)
 
     @property
     def depth(self) -> int:
@@ -117,6 +120,9 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
     """
     total = sum(len(bundle.vectors) for bundle in bundles)
     report = _Report(road.progress, road.depth * total)
+    if road.chain.stack is not None:
+        _through_stack(road.chain.stack, road, bundles, visit, report)
+        return
     folding = road.folds(total)
     chunk = portion(road.chain, road.room, TANGENTS if folding else 1)
     room = road.waiting(bytes_of(road.chain.steps[0]) if folding else 0)
@@ -128,6 +134,19 @@ def travel(road: Road, bundles: Sequence[Bundle], visit: Visit) -> None:
                 pack.advance(way, chunk)
                 visit(layer, pack.sizes, pack.tangents)
                 report(pack.tangents.shape[1])
+            del way  # its maps make room before the next are made
+
+
+def _through_stack(stack: Stack, road: Road, bundles: Sequence[Bundle], visit: Visit, report: "_Report") -> None:
+    """All layers at a time, by the model's own code."""
+    chunk = portion(road.chain, road.memory)
+    for group in _groups(dict(enumerate(bundles)), chunk):
+        pack = _Pack.of(road, group)
+        started = rearrange(pack.tangents, "t k m -> k t m")
+        parts = [stack.push(part, road.depth) for part in started.split(chunk)]
+        for layer, tangents in enumerate(rearrange(torch.cat(parts), "k l t m -> l t k m")):
+            visit(layer, pack.sizes, tangents)
+            report(tangents.shape[1])
 
 
 def portion(chain: Chain, memory: int, least: int = 1) -> int:
@@ -157,6 +176,8 @@ class _Report:
 def _inside(chain: Chain) -> int:
     """Bytes one tangent takes while it goes through a block."""
     tokens, width = chain.states.shape
+    if chain.stack is not None:
+        return ALIVE * chain.stack.largest + 2 * len(chain.steps) * chain.states.numel() * chain.states.element_size()
     attended = chain.steps[0].attended
     heads = 1 if attended is None else attended.weights[:, :, 0, 0].numel()
     known = chain.states.element_size() * tokens * (WIDE * width + SQUARE * heads * tokens)
@@ -196,7 +217,8 @@ class _Pack:
     @classmethod
     def of(cls, road: Road, bundles: dict[int, Bundle]) -> "_Pack":
         states = road.chain.states
-        first = min(bundle.source for bundle in bundles.values()) if road.chain.causal else 0
+        leaves_out = road.chain.causal and road.chain.stack is None
+        first = min(bundle.source for bundle in bundles.values()) if leaves_out else 0
         sizes = {which: len(bundle.vectors) for which, bundle in bundles.items()}
         tangents = states.new_zeros(len(states) - first, sum(sizes.values()), states.shape[-1])
         for bundle, own in zip(bundles.values(), tangents.split(list(sizes.values()), dim=1), strict=True):

@@ -1,7 +1,7 @@
 """How much memory each measure takes while it is computed, in bytes, from sizes alone and before it is taken.
 
-What a measure gives back is counted apart (`Variable`), and so is the pass of the model. A square is one number for
-every head and pair of tokens: an attention.
+What a measure gives back is counted apart (`Variable`). A square is one number for every head and pair of tokens: an
+attention. What is counted is what the code has alive at once, measured by `make memory`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from whence.measures.norms import block as whole_block
+from whence.measures.norms import grams, vectors
 from whence.models.anatomy import Anatomy
 from whence.models.memory import EAGER_COPIES
 from whence.models.weights import FeedForward
@@ -22,6 +24,7 @@ class Sizes:
     tokens: int
     layers: int
     depth: int
+    blocks: int  # of the whole model
     width: int
     heads: int
     groups: int
@@ -29,7 +32,9 @@ class Sizes:
     neurons: int
     gated: bool
     causal: bool
+    known: bool  # whether derivatives go by the block's parts
     alike: bool  # whether all tokens are read by the same map: no norm comes before the attention
+    normed: bool  # whether lengths are taken twice, also past a norm
     half: bool  # whether the model is in half precision, and what is measured is not
     number: int  # bytes of one
     block: int  # bytes of a block's weights
@@ -43,10 +48,12 @@ class Sizes:
         number = torch.promote_types(dtype, torch.float32).itemsize
         forward = None if parts is None else parts.feed_forward
         known = forward if isinstance(forward, FeedForward) else None
+        norms = None if parts is None else parts.attention_norms
         return cls(
             tokens=tokens,
             layers=len(layers),
             depth=max(layers),
+            blocks=anatomy.layers,
             width=anatomy.width,
             heads=heads,
             groups=_groups(anatomy.config, heads),
@@ -54,16 +61,18 @@ class Sizes:
             neurons=4 * anatomy.width if known is None else len(known.down.weight),
             gated=known is not None and known.linear is not None,
             causal=anatomy.causal,
-            alike=parts is not None and parts.attention_norms.before is None,
+            known=known is not None,
+            alike=norms is not None and norms.before is None,
+            normed=norms is not None and (norms.inside is not None or norms.after is not None),
             half=dtype.itemsize < number,
             number=number,
             block=sum(parameter.numel() for parameter in block.parameters()) * number,
-            sources=tokens if options.get("sources") is None else len(tuple(options["sources"])),
+            sources=tokens if options.get("sources") is None else len(options["sources"]),
         )
 
     @property
     def square(self) -> int:
-        return self.number * self.heads * self.tokens**2
+        return self.map * self.heads
 
     @property
     def map(self) -> int:
@@ -73,6 +82,20 @@ class Sizes:
     def states(self) -> int:
         """All tokens of one layer."""
         return self.number * self.tokens * self.width
+
+    @property
+    def hidden(self) -> int:
+        """The neurons of all tokens of one layer."""
+        return self.number * self.tokens * self.neurons
+
+    @property
+    def widened(self) -> int:
+        """A block and its attention once more, where they are in half precision and computed with in float32."""
+        return self.block + self.square // 2 if self.half else 0
+
+
+def _none(memory: int) -> int:
+    return 0
 
 
 def _groups(config: Any, heads: int) -> int:
@@ -85,10 +108,10 @@ def _groups(config: Any, heads: int) -> int:
 
 @dataclass(frozen=True)
 class Work:
-    """Bytes held, and those that a budget bounds: as many as are of use, and the least it works with."""
+    """Bytes held whatever the budget; what is used of a budget of so many; the least it works with."""
 
     held: int
-    wanted: int = 0
+    uses: Callable[[int], int] = _none
     least: int = 0
 
 
@@ -96,5 +119,91 @@ Takes = Callable[[Sizes, Mapping[str, Any]], Work]
 
 
 def one_pass(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """The model's own attention in one block, and nothing beside it."""
-    return Work(EAGER_COPIES * sizes.square)
+    """The model's own attention in one block, or its feed-forward, and nothing beside it."""
+    attending = EAGER_COPIES * sizes.square + sizes.map
+    return Work(max(attending, (2 + sizes.gated) * sizes.hidden) + 6 * sizes.states)
+
+
+def by_head(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """Three squares: the attention, what is made of it, and that with its padding taken out."""
+    return _beside_pass(sizes, options, 3 * sizes.square + 2 * sizes.map)
+
+
+def effective(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """All rows projected at once where all targets see the same; else row by row, in float64."""
+    return _beside_pass(sizes, options, 3 * sizes.square if not sizes.causal else _by_row(sizes))
+
+
+def correlation(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """Attention, both sides in float64, and each centred: five times two squares and one; the effective one beside."""
+    return _beside_pass(sizes, options, (15 if sizes.causal else 11) * sizes.square)
+
+
+def minimum(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """Effective attention, and the same of ones, in float64."""
+    return _beside_pass(sizes, options, 8 * sizes.square if not sizes.causal else _by_row(sizes))
+
+
+def simplex(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """All solved rows twice in float64; of one head also what Newton's method has alive, and its matrices."""
+    columns = sizes.head_width + 1
+    newton = 8 * sizes.tokens * (8 * sizes.tokens + 4 * columns**2)
+    return _beside_pass(sizes, options, 7 * sizes.square + newton)
+
+
+def _by_row(sizes: Sizes) -> int:
+    """Weights, rows with equal values averaged, and rows projected, in float64; for every group which counts as one."""
+    return 10 * sizes.square + 2 * sizes.square * sizes.groups // sizes.heads
+
+
+def lengths(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """Maps, and a piece of all pairs: their weights times the Gram matrices; before those, the vectors of a piece."""
+    kinds = 1 + sizes.normed
+    pairs = kinds * min(sizes.square, sizes.number * grams.PAIRS)
+    vectors = kinds * min(sizes.heads * sizes.states, sizes.number * grams.VECTORS)
+    return _beside_pass(sizes, options, sizes.square + 6 * sizes.map + max(pairs, vectors))
+
+
+def by_pair(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """The vectors of a piece of all pairs, and by head those of its sources."""
+    return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + _vectors(sizes, sizes.width) + _given(sizes))
+
+
+def through_block(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """The same, the weights multiplied together beforehand, a tile of neurons at a time, and slopes of every neuron."""
+    ways = 1 + sizes.gated
+    rows = min(whole_block.PAIRS, sizes.tokens**2) * (sizes.width + 2 * whole_block.TILE)
+    weights = ways * sizes.width * sizes.neurons + 2 * sizes.width**2 + sizes.width * sizes.neurons
+    beside = sizes.number * (rows + weights) + (ways + 1) * _given(sizes) + (3 + 2 * ways) * sizes.hidden
+    return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + beside)
+
+
+def zeroing(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """For a piece of all pairs: neurons before and after their activation, states on their way through the block."""
+    neurons = _vectors(sizes, sizes.neurons)
+    piece = (2 + sizes.gated) * neurons + 4 * neurons * sizes.width // sizes.neurons
+    return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + piece + _given(sizes))
+
+
+def _vectors(sizes: Sizes, width: int) -> int:
+    return sizes.number * min(vectors.BUDGET, sizes.tokens**2 * width)
+
+
+def _given(sizes: Sizes) -> int:
+    return min(sizes.number * vectors.BUDGET, sizes.heads * sizes.states)
+
+
+def _beside_pass(sizes: Sizes, options: Mapping[str, Any], work: int) -> Work:
+    """What a block leaves is worked on while the pass waits."""
+    return Work(max(one_pass(sizes, options).held, work + sizes.widened + 6 * sizes.states))
+
+
+def rolled(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """Rows as shares, their products, and those in one tensor, of all layers up to the last."""
+    return Work(3 * sizes.depth * sizes.map)
+
+
+def of_weights(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """A pass of one token per dimension, from which the values of all layers are kept."""
+    values = sizes.blocks * sizes.width * sizes.groups * sizes.head_width
+    return Work(sizes.number * (values + sizes.width * (6 * sizes.width + (2 + sizes.gated) * sizes.neurons)))

@@ -24,7 +24,7 @@ PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
 MERGE = "merge the adapter first (PEFT: PeftModel.from_pretrained(model, adapter).merge_and_unload())"
 TRIED = 4  # random vectors that a reading has to agree on
-AGREE = 1e-5  # of the largest entry of each: what rounding in float32 explains
+AGREE = 1e-5  # of the size of a dimension: what rounding in float32 explains
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,7 @@ def _asked(module: nn.Module) -> Affine | None:
 def _agrees(affine: Affine, module: nn.Module) -> bool:
     tried = _tried(module)
     given = _response(module, tried)
-    error = (affine(tried) - given).abs().amax(dim=-1)
-    return given.shape[-1] == affine.weight.shape[1] and bool((error <= AGREE * given.abs().amax(dim=-1)).all())
+    return given.shape[-1] == affine.weight.shape[1] and _is_rounding(affine(tried) - given, given)
 
 
 def is_affine(module: nn.Module) -> bool:
@@ -132,7 +131,12 @@ def is_affine(module: nn.Module) -> bool:
     except (RuntimeError, TypeError):
         return False
     one, other, both, none = given.split(half)
-    return bool(((both + none - one - other).abs() <= AGREE * given.abs().max()).all())
+    return _is_rounding(both + none - one - other, given)
+
+
+def _is_rounding(difference: Float[Tensor, "k o"], given: Float[Tensor, "n o"]) -> bool:
+    """Every dimension judged by its own size: a huge one hides nothing of the others."""
+    return bool((difference.abs().amax(dim=0) <= AGREE * given.abs().amax(dim=0)).all())
 
 
 def _response(module: nn.Module, states: Float[Tensor, "k i"]) -> Float[Tensor, "k o"]:

@@ -1,10 +1,13 @@
-"""How far apart two tensors of token vectors are, each token judged by its own size."""
+"""How far apart two tensors of token vectors are, each token judged by its own size, with and without its largest
+entries.
+"""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 ROUNDED = 4  # roundings of a sum that separate two ways to compute it
+LARGEST = 8  # entries of a token that may be huge: real models have a few such dimensions
 
 
 def apart(
@@ -14,16 +17,35 @@ def apart(
 ) -> float:
     """Largest |found_i - expected_i| / |expected_i| of any token i; NaN counts as infinitely far.
 
-    One huge token hides nothing of the others. What was added to a much larger tensor is judged without it: give that
-    as `beside`, and its share is taken off both, and off their difference what rounding the sum explains.
+    One huge token hides nothing of the others, and a few huge entries nothing of the rest of a token. What was added to
+    a much larger tensor is judged without it: give that as `beside`, and its share is taken off both, and off their
+    difference what rounding the sum explains.
     """
-    difference, size = (found - expected).abs(), expected
+    difference, size = (found - expected).detach().abs(), expected.detach()
     if beside is not None:
-        size = expected - beside
-        difference = (difference - ROUNDED * torch.finfo(expected.dtype).eps * expected.abs()).clamp(min=0)
+        size = size - beside
+        difference = _past(difference, expected.abs())
+    return max(_worst(difference, size), _worst(*_without_largest(difference, size)))
+
+
+def _without_largest(difference: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    """The other entries, and how far they differ by more than rounding beside the largest explains."""
+    count = min(LARGEST, size.shape[-1] // 4)
+    if count == 0:
+        return difference, size
+    largest = size.abs().topk(count, dim=-1).values
+    others = size.abs() < largest[..., -1:]
+    return _past(difference, largest[..., :1]) * others, size * others
+
+
+def _past(difference: Tensor, scale: Tensor) -> Tensor:
+    return (difference - ROUNDED * torch.finfo(scale.dtype).eps * scale).clamp(min=0)
+
+
+def _worst(difference: Tensor, size: Tensor) -> float:
     difference, size = (torch.linalg.vector_norm(part.double(), dim=-1) for part in (difference, size))
     error = torch.where(difference == 0, 0.0, difference / size)
-    return float(error.detach().nan_to_num(nan=float("inf")).max())
+    return float(error.nan_to_num(nan=float("inf")).max())
 
 
 def unlike(found: Tensor, expected: Tensor) -> float:

@@ -17,8 +17,8 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from whence.models import xlnet
 from whence.models.families import HEADS, Around, Family, HeadPaths, Mlp, Whole
+from whence.models.outside import Outside
 from whence.models.weights import (
     Activation,
     Affine,
@@ -62,6 +62,7 @@ class Anatomy:
 
     `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
     `heads` is 0 where no block attends, and `unattending` has the blocks that do not where only some do (hybrids).
+    `side_paths` says that blocks read more of the embeddings than their states (`stack`).
     """
 
     model: PreTrainedModel
@@ -74,10 +75,21 @@ class Anatomy:
     causal: bool
     seam: str | None = INTERFACE
     unattending: frozenset[nn.Module] = frozenset()
+    side_paths: bool = False
 
     @property
     def family(self) -> str:
         return str(self.config.model_type)
+
+    @property
+    def outside(self) -> Outside | None:
+        """How attention is read where transformers' interface does not reach it."""
+        return None if self.row is None else self.row.outside
+
+    @property
+    def batch_axis(self) -> int:
+        """Of the states inside the blocks."""
+        return 0 if self.outside is None else self.outside.batch_axis
 
     @property
     def layers(self) -> int:
@@ -119,8 +131,8 @@ class Anatomy:
         )
 
     def projection(self, block: nn.Module) -> Projection | None:
-        if self.family == "xlnet":
-            return xlnet.projection(block)
+        if self.outside is not None:
+            return self.outside.projection(block)
         module = self.projections.get(block)
         return None if module is None else read_projection(module, self.heads)
 
@@ -190,8 +202,11 @@ class Anatomy:
 
     def _norm(self, root: nn.Module, path: str) -> Norm | None:
         assert self.row is not None
-        like = next(self.owner.parameters()).new_empty(self.width)
-        return read_norm(_at(root, path), self.row.norm_offset, like)
+        return read_norm(_at(root, path), self.row.norm_offset, self._ones)
+
+    def _ones(self) -> Tensor:
+        """The weight of a norm that has none."""
+        return next(self.owner.parameters()).detach().new_ones(self.width)
 
     @property
     def config(self) -> Any:

@@ -36,6 +36,7 @@ class Block:
     input: Float[Tensor, "b t m"]
     projected: Float[Tensor, "b t m"] | None
     output: Float[Tensor, "b t m"]
+    "NaN where the pass ended before it."
     parts: Parts | None
 
     @property

@@ -8,8 +8,8 @@ mask vanishes silently. Hooks on blocks and projections add the residual stream.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,6 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import eager_mask
 
 from whence.errors import Unsupported
-from whence.models import xlnet
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
@@ -55,7 +54,7 @@ def walk(
 
     `edit(layer, weights)` may give other attention weights to go on with; None leaves them.
     """
-    recorder = _Recorder(anatomy, visit, edit, tokens=batch.ids.shape[1])
+    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit)
     stack = anatomy.stack
     outputs: list[Tensor] = []
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening() as hooks:
@@ -68,6 +67,21 @@ def walk(
     return Trace(batch, recorder.embedding, tuple(recorder.kept), outputs[-1], result if logits else None)
 
 
+def visit_blocks(anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int) -> None:
+    """visit(block) of every block up to the layer `last`; past its attention the pass ends, so its output is NaN.
+
+    Not where weights are moved to and fro during a pass (accelerate): what is fetched is brought back at its end.
+    """
+    moved = "hf_device_map" in vars(anatomy.model)
+    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], last=None if moved else last)
+    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening(), suppress(_Enough):
+        run(anatomy.stack, batch, **arguments_of(anatomy))
+
+
+class _Enough(Exception):
+    """Ends a pass of which nothing more is wanted."""
+
+
 def _unread(anatomy: Anatomy, why: str) -> str:
     where = "the page Models of the documentation lists the families that work"
     return f"{type(anatomy.model).__name__} {why}, so it cannot be read; {where}."
@@ -75,15 +89,21 @@ def _unread(anatomy: Anatomy, why: str) -> str:
 
 def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
     own_positions = anatomy.row is not None and anatomy.row.computes_positions
-    return {"own_positions": own_positions} | (xlnet.ARGUMENTS if anatomy.family == "xlnet" else {})
+    return {"own_positions": own_positions} | dict(anatomy.outside.arguments if anatomy.outside is not None else {})
 
 
 def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
     """The model's first output."""
+    given = given_to(model, batch, own_positions, **more)
+    with threads_for(batch.ids.numel()):
+        return model(**given)[0]
+
+
+def given_to(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> dict[str, Any]:
+    """The arguments of a pass, those that the model takes."""
     given = arguments(model, batch, own_positions) | more
     names = accepted(model)
-    with threads_for(batch.ids.numel()):
-        return model(**{name: value for name, value in given.items() if name in names})[0]
+    return {name: value for name, value in given.items() if name in names}
 
 
 @contextmanager
@@ -97,9 +117,9 @@ def threads_for(tokens: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _uncompiled(model: PreTrainedModel) -> AbstractContextManager:
+def _uncompiled(modules: Iterable[nn.Module]) -> AbstractContextManager:
     """model.compile() without compiling: every pass has other hooks, so each would be compiled anew, for a minute."""
-    compiled = any(module._compiled_call_impl is not None for module in model.modules())
+    compiled = any(module._compiled_call_impl is not None for module in modules)
     return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
 
 
@@ -109,22 +129,25 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
 
     Its state is read under the lock: what another thread borrowed is not how the model was.
     """
-    with _lock, _uncompiled(model), torch.autocast(model.device.type, enabled=False), unchanged(model):
-        model.eval()
-        if seam is not None:
-            attend_by(model, IMPLEMENTATIONS[seam])
-        with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
-            yield
+    with _lock:
+        modules = list(model.modules())  # once: a walk takes longer than anything else here
+        with _uncompiled(modules), torch.autocast(model.device.type, enabled=False), unchanged(modules):
+            if any(module.training for module in modules):
+                model.eval()
+            if seam is not None:
+                attend_by(modules, IMPLEMENTATIONS[seam])
+            with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
+                yield
 
 
-def attend_by(model: PreTrainedModel, implementation: str) -> None:
+def attend_by(modules: Iterable[nn.Module], implementation: str) -> None:
     """As `set_attn_implementation`, also in families that it refuses because they are outside the interface."""
-    for config in _configs(model):
+    for config in _configs(modules):
         config._attn_implementation = implementation
 
 
-def _configs(model: PreTrainedModel) -> list[Any]:
-    found = {id(part.config): part.config for part in model.modules() if isinstance(part, PreTrainedModel)}
+def _configs(modules: Iterable[nn.Module]) -> list[Any]:
+    found = {id(part.config): part.config for part in modules if isinstance(part, PreTrainedModel)}
     return list(found.values())
 
 
@@ -192,8 +215,9 @@ class _Recorder:
 
     anatomy: Anatomy
     visit: Callable[[Block], Any]
-    edit: Edit
     tokens: int
+    edit: Edit = lambda layer, weights: None
+    last: int | None = None
     kept: list[Any] = field(default_factory=list)
     embedding: Tensor | None = None
     _open: dict[str, Any] = field(default_factory=dict)
@@ -204,9 +228,9 @@ class _Recorder:
             for block in set(self.anatomy.blocks):
                 hooks.callback(block.register_forward_pre_hook(here(self._begin), with_kwargs=True).remove)
                 hooks.callback(block.register_forward_hook(here(self._end)).remove)
-                if self.anatomy.family == "xlnet":
-                    listener = here(xlnet.listener(block, self._attended, self._project))
-                    attention: Any = block.rel_attn
+                if (outside := self.anatomy.outside) is not None:
+                    listener = here(outside.listener(block, self._attended, self._project))
+                    attention = block.get_submodule(outside.attention)
                     hooks.callback(attention.register_forward_hook(listener, with_kwargs=True).remove)
             for projection in set(self.anatomy.projections.values()):
                 hooks.callback(projection.register_forward_hook(here(self._project)).remove)
@@ -216,7 +240,7 @@ class _Recorder:
         states = self._batch_first(args[0] if args else kwargs["hidden_states"])
         if self.embedding is None:
             self.embedding = states
-        self._open = {"input": states, "projected": None}
+        self._open = {"block": block, "input": states, "projected": None}
 
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
@@ -239,17 +263,23 @@ class _Recorder:
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
         self._open["projected"] = output
+        if len(self.kept) + 1 == self.last and "attention" in self._open:
+            self._close(output.new_tensor(torch.nan).expand_as(self._open["input"]))
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
-        states = self._batch_first(first(output))
+        self._close(self._batch_first(first(output)))
+
+    def _close(self, states: Tensor) -> None:
         found, self._open = self._open, {}  # the parts may be asked what they compute, and would be overheard
         if "attention" not in found:
             found |= _nothing_attended(states)
-        parts, layer = self.anatomy.parts(block), len(self.kept) + 1
+        parts, layer = self.anatomy.parts(found.pop("block")), len(self.kept) + 1
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **found)))
+        if layer == self.last:
+            raise _Enough
 
     def _batch_first(self, states: Tensor) -> Tensor:
-        return states.transpose(0, 1) if self.anatomy.family == "xlnet" else states
+        return states.movedim(self.anatomy.batch_axis, 0)
 
 
 def _nothing_attended(states: Tensor) -> dict[str, Any]:

@@ -53,6 +53,12 @@ class Encoded:
                 found[place].append(token)
         return found
 
+    @property
+    def last(self) -> int:
+        """The last token that stands for text: some tokenizers put an end token behind it."""
+        text = [place for place, special in enumerate(self.special) if not special]
+        return text[-1] if text else len(self.special) - 1
+
     def labels(self, name: str) -> list[str | None]:
         """An annotation of each token's word, None where there is none."""
         return [None if word is None else self.sentence.words[word].labels.get(name) for word in self.word_ids]

@@ -1,15 +1,13 @@
-"""Whether the blocks' derivatives multiply to the derivative of the model's own code from layer 0 to the last.
+"""Whether the derivative that is measured is that of the model's own code from the embeddings to the last layer.
 
-Some models have paths beside the residual stream: Gemma 4 projects an input for every layer from the embeddings, and
-its late layers read keys and values of earlier ones; Zamba reads the embeddings again. A product of blocks, each a
-function of its states alone, misses them. So the model's own code is differentiated end to end, over a few tokens, and
-compared with the product.
+The model's own code is differentiated by autograd, over a few tokens. What the linearised pass makes of a random
+cotangent is compared with that at every token; and what it makes of a random tangent by u (J v) = (u^T J) v, where
+every token of the last layer weighs the same.
 """
 
-import copy
-from collections.abc import Iterator, MutableMapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,105 +16,119 @@ from torch import Tensor, nn
 from whence.models import capture
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
-from whence.models.functions import written_out
+from whence.models.block import Batch
 from whence.models.hooks import here
-from whence.models.locate import probe
+from whence.models.linearise import linearised
+from whence.models.locate import probe, reason_of
+from whence.models.stack import table_of
+from whence.models.tangent import PRECISE, Chain
 from whence.models.weights import first
 
-# relative difference that rounding explains: both ways run the same operations on the same numbers
+# relative difference that rounding explains: both run the same operations on the same numbers
 CLOSE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 3e-3, torch.bfloat16: 1e-2}
 
 
-def missed(anatomy: Anatomy) -> float:
-    """How far u^T J_L ... J_1 is from u^T dh^L / dh^0 at any token, for a random u; infinitely where there is none."""
-    watch = _Watch(anatomy)
-    with capture.borrowed(anatomy.model, anatomy.seam), written_out(anatomy.model), torch.enable_grad():
-        anatomy.config._experts_implementation = "eager"  # as in the pass whose derivatives are taken
-        try:
-            with watch.listening():
-                capture.run(anatomy.stack, probe(anatomy.model), **capture.arguments_of(anatomy))
-            return _compared(watch)
-        except (RuntimeError, NotImplementedError):  # how torch says that code cannot be differentiated
-            return float("inf")
+@dataclass(frozen=True)
+class Missed:
+    """How far the derivative is off at any token, forwards or back; infinitely, and why, where there is none."""
+
+    error: float
+    reason: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """A block with what it read: its states and all that was given beside them."""
-
-    block: nn.Module
-    states: Tensor
-    args: tuple
-    kwargs: dict[str, Any]
-
-    def pull(self, cotangent: Tensor) -> Tensor:
-        """u^T J of the block alone."""
-        states = self.states.detach().requires_grad_()
-        kwargs = {name: _own(value) for name, value in self.kwargs.items()}
-        output = first(self.block(states, *map(_own, self.args), **kwargs))
-        return torch.autograd.grad(output, states, cotangent)[0]
-
-
-def _own(value: Any) -> Any:
-    """Blocks hand things on to later ones in mappings, which must stay as this block found them."""
-    return copy.copy(value) if isinstance(value, MutableMapping) else value
+def missed(anatomy: Anatomy) -> Missed:
+    """u^T J for a random u against the model's own code, and u (J v) against (u^T J) v."""
+    batch = probe(anatomy.model)
+    try:
+        with linearised(anatomy, batch, precision=lambda value: value) as chain:
+            return Missed(_compared(anatomy, batch, chain))
+    except Exception as error:  # whatever a strange model's code does not bear
+        return Missed(float("inf"), reason_of(error))
 
 
 @dataclass
-class _Watch:
-    """One pass with its graph: what the embedding gave, how each block was called, what the last one gave."""
+class _Own:
+    """One pass by the model's own code with a graph from the embeddings: those, layer 0 and the last layer."""
 
     anatomy: Anatomy
-    calls: list[_Call] = field(default_factory=list)
     embedding: Tensor | None = None
+    start: Tensor | None = None
     output: Tensor | None = None
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        blocks = set(self.anatomy.blocks)
+        table, blocks = table_of(self.anatomy), self.anatomy.blocks
         with ExitStack() as hooks:
-            for block in blocks:
-                hooks.callback(block.register_forward_pre_hook(here(self._begin), with_kwargs=True).remove)
-                hooks.callback(block.register_forward_hook(here(self._end)).remove)
-            for module in set(self.anatomy.stack.modules()) - blocks:
-                hooks.callback(module.register_forward_hook(here(self._gave)).remove)
+            if table is not None:
+                hooks.callback(table.register_forward_hook(here(self._embedded)).remove)
+            hooks.callback(blocks[0].register_forward_pre_hook(here(self._began), with_kwargs=True).remove)
+            hooks.callback(blocks[-1].register_forward_hook(here(self._ended)).remove)
             yield
 
-    def _gave(self, module: nn.Module, args: tuple, output: Any) -> Tensor | None:
-        """Before the first block everything gets a graph: weights may be frozen."""
-        if self.calls or not isinstance(output, Tensor) or not output.is_floating_point():
+    def _embedded(self, table: nn.Module, args: tuple, output: Tensor) -> Tensor:
+        """The first time: CTRL looks up more in its table than tokens. What follows may write into what it gets."""
+        if self.embedding is not None:
+            return output
+        self.embedding = output.detach().requires_grad_()
+        return self.embedding.clone()
+
+    def _began(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
+        if self.start is not None:
             return None
-        tensor = output if output.requires_grad else output.detach().requires_grad_().clone()
-        if module is _table(self.anatomy):
-            self.embedding = tensor
-        return tensor
-
-    def _begin(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         states = args[0] if args else kwargs["hidden_states"]
-        rest = {name: _own(value) for name, value in kwargs.items() if name != "hidden_states"}
-        self.calls.append(_Call(block, states, tuple(map(_own, args[1:])), rest))
+        if self.embedding is None:  # no table led here (CANINE)
+            self.embedding = states = states.detach().requires_grad_()
+        self.start = states
+        return ((states, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": states})
 
-    def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
+    def _ended(self, block: nn.Module, args: tuple, output: Any) -> None:
         self.output = first(output)
 
 
-def _table(anatomy: Anatomy) -> nn.Module | None:
-    with suppress(NotImplementedError):  # CANINE embeds characters by several hashes
-        return anatomy.stack.get_input_embeddings()
-    return None
+def _compared(anatomy: Anatomy, batch: Batch, chain: Chain) -> float:
+    own, axis = _Own(anatomy), anatomy.batch_axis
+    with torch.enable_grad(), own.listening():
+        capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+    assert own.embedding is not None and own.start is not None and own.output is not None
+    tangent = drawn(chain.states, seed=1)
+    moved = chain.push_one(tangent)
+    cotangent = _evenly(drawn(chain.states, seed=2), moved)
+    arrived = chain.pull_one(cotangent)
+    given, found = cotangent.unsqueeze(axis), arrived.unsqueeze(axis)
+    expected = torch.autograd.grad(own.output, own.embedding, given, retain_graph=True)[0]
+    errors = [apart(torch.autograd.grad(own.start, own.embedding, found)[0], expected)]
+    both_ways = [_mismatch(cotangent, moved, arrived, tangent), *_by_torch_func(chain)]
+    # forward and reverse mode are rounded in other places, which tells in half precision
+    return max(errors + both_ways if arrived.dtype in PRECISE.values() else errors)
 
 
-def _compared(watch: _Watch) -> float:
-    """By how much the product misses the derivative by layer 0, or layer 0 that by the embedding it was made of."""
-    start, embedding, output = watch.calls[0].states, watch.embedding, watch.output
-    assert output is not None
-    generator = torch.Generator().manual_seed(0)
-    cotangent = product = torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output)
-    by_start = torch.autograd.grad(output, start, cotangent, retain_graph=True)[0]
-    for call in reversed(watch.calls):
-        product = call.pull(product)
-    error = apart(product, by_start)
-    if embedding is None or embedding is start:
-        return error
-    whole = torch.autograd.grad(output, embedding, cotangent, retain_graph=True)[0]
-    return max(error, apart(torch.autograd.grad(start, embedding, by_start)[0], whole))
+def _by_torch_func(chain: Chain) -> list[float]:
+    """The same of many derivatives at a time, as they are measured; of one block of each kind."""
+    tangent = drawn(chain.states, seed=3)
+    if chain.stack is not None:
+        depth = len(chain.steps)
+        return [apart(chain.stack.push(tangent[None], depth)[0, -1], chain.push_one(tangent))]
+    found = []
+    for step in {step.attended is None: step for step in chain.steps}.values():
+        moved = step.push(tangent[None])[0]
+        cotangent = _evenly(drawn(chain.states, seed=4), moved)
+        found.append(_mismatch(cotangent, moved, step.pull(cotangent[None])[0], tangent))
+    return found
+
+
+def _evenly(cotangent: Tensor, moved: Tensor) -> Tensor:
+    """Every token's part of u (J v) about as large, however much the token moves."""
+    size = torch.linalg.vector_norm(moved, dim=-1, keepdim=True)
+    return cotangent / torch.where(size > 0, size, 1)
+
+
+def _mismatch(cotangent: Tensor, moved: Tensor, arrived: Tensor, tangent: Tensor) -> float:
+    """How far u (J v) is from (u^T J) v."""
+    products = (cotangent * moved).sum(dim=-1)
+    error = (products.sum() - (arrived * tangent).sum()).abs() / torch.linalg.vector_norm(products)
+    return float(error.nan_to_num(nan=torch.inf))
+
+
+def drawn(like: Tensor, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like)

@@ -10,6 +10,9 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from whence._plugins import plugins
+from whence.models.outside import Outside
+
 
 @dataclass(frozen=True)
 class Around:
@@ -74,6 +77,7 @@ class Family:
     norm_offset: float = 0.0
     computes_positions: bool = False
     lacks: frozenset[str] = frozenset()
+    outside: Outside | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,9 @@ XLNET = Family(
     feed_forward=Around(after="ff.layer_norm"),
     mlp=Mlp("ff.layer_1", "ff.activation_function", "ff.layer_2"),
     head=HeadPaths("lm_loss"),
+    outside=Outside(
+        "layer", "rel_attn", "rel_attn.v", "rel_attn.o", {"output_attentions": True, "use_mems": False}, batch_axis=1
+    ),
 )
 GPT2 = Family(
     attention=Around(before="ln_1"),
@@ -477,6 +484,6 @@ HEADS = {
 
 
 def row_of(family: str, config) -> Family | None:
-    """The family's row, or None when the table does not have it."""
-    row = FAMILIES.get(family)
+    """The family's row, of the table or of another package (entry points `whence.families`); None if nobody has it."""
+    row = FAMILIES.get(family) or plugins("whence.families", Family).get(family)
     return row.rows.get(row.which(config)) if isinstance(row, Either) else row

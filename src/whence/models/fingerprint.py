@@ -1,7 +1,9 @@
-"""Where every number came from: the model, its precision and place, and the versions of the libraries."""
+"""Where every number came from: hashes of weights, tokenizer and corpus, and what every result says of itself."""
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -9,26 +11,73 @@ import torch
 
 from whence.models.affine import adapters
 from whence.models.load import Model
+from whence.text.sentence import Sentence
 
-LIBRARIES = ("torch", "transformers", "xarray", "numpy")
+SCHEMA = 2  # of a Dataset's dimensions and attributes
+LIBRARIES = ("whence", "torch", "transformers", "xarray", "numpy")
+FILES = ("pyarrow",)  # which the bytes of stored files depend on besides
+# of a configuration: where it came from, not what it computes
+_ORIGIN = ("_name_or_path", "_commit_hash", "architectures", "transformers_version", "dtype")
 
 
-def provenance(model: Model) -> dict[str, Any]:
-    """In types that every file format keeps."""
+def provenance(model: Model, measures: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a Dataset says of itself, in types that every file format keeps."""
+    return attributes(described(model), versions(), measures, options)
+
+
+def attributes(
+    model: Mapping[str, Any], versions: Mapping[str, str], measures: Iterable[str], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The same of a model that was `described` then, by a run's manifest."""
     return {
-        "model": model.id,
-        "revision": model.revision or "",
+        "model": model["id"],
+        "revision": model["revision"] or "",
+        **{name: model[name] for name in ("family", "dtype", "device")},
+        "causal": int(model["causal"]),
+        **{f"{library}_version": versions[library] for library in LIBRARIES},
+        "measures": ",".join(measures),
+        "parameters": json.dumps(options, default=str, sort_keys=True),
+        "seed": _seed(options),
+        "schema": SCHEMA,
+    }
+
+
+def _seed(options: Mapping[str, Any]) -> int:
+    """That of the verb, or of the first measure that draws random numbers; 0 when nothing is drawn."""
+    each = (options, *(value for value in options.values() if isinstance(value, Mapping)))
+    return next((int(one["seed"]) for one in each if "seed" in one), 0)
+
+
+def described(model: Model) -> dict[str, Any]:
+    return {
+        "id": model.id,
+        "revision": model.revision,
         "family": model.anatomy.family,
+        "layers": model.anatomy.layers,
+        "heads": model.anatomy.heads,
+        "causal": model.anatomy.causal,
         "dtype": str(model.model.dtype).removeprefix("torch."),
-        "device": str(model.model.device),
-        "causal": int(model.anatomy.causal),
-        "whence_version": version("whence"),
-    } | {f"{library}_version": version(library) for library in LIBRARIES}
+        "device": model.model.device.type,
+    }
+
+
+def hashed(model: Model) -> dict[str, Any]:
+    """The description and, byte by byte, everything that the model's numbers depend on."""
+    hashes = {"weights_sha256": weights_sha256(model), "tokenizer_sha256": tokenizer_sha256(model.tokenizer)}
+    return described(model) | hashes
+
+
+@cache
+def versions() -> dict[str, str]:
+    return {library: version(library) for library in (*LIBRARIES, *FILES)}
 
 
 def weights_sha256(model: Model) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.model.state_dict().items()):
+    """Of every parameter and buffer, of adapters and of the configuration; not of where they were loaded from."""
+    digest = hashlib.sha256(type(model.model).__name__.encode())
+    digest.update(_json({name: value for name, value in model.model.config.to_dict().items() if name not in _ORIGIN}))
+    tensors = dict(model.model.named_buffers()) | model.model.state_dict()
+    for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
     for layer in adapters(model.model):
@@ -38,7 +87,22 @@ def weights_sha256(model: Model) -> str:
 
 def tokenizer_sha256(tokenizer: Any) -> str:
     """Truncation and padding are left out: a tokenizer keeps those of its latest call."""
-    if not tokenizer.is_fast:
-        return hashlib.sha256(repr(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
-    parts = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    parts: Any = sorted(tokenizer.get_vocab().items())
+    if tokenizer.is_fast:
+        parts = json.loads(tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
+    return hashlib.sha256(_json([type(tokenizer).__name__, tokenizer.model_max_length, parts])).hexdigest()
+
+
+def corpus_sha256(sentences: Iterable[Sentence]) -> str:
+    """Of texts and annotations."""
+    return hashlib.sha256(_json([_plain(sentence) for sentence in sentences])).hexdigest()
+
+
+def _plain(sentence: Sentence) -> list[object]:
+    words = [[word.start, word.end, dict(word.labels), word.head, word.in_pair] for word in sentence.words]
+    mentions = [[mention.entity, list(mention.words)] for mention in sentence.mentions]
+    return [sentence.text, sentence.pair, sentence.id, sentence.document, words, mentions, dict(sentence.labels)]
+
+
+def _json(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, default=str).encode()

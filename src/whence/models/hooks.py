@@ -8,6 +8,10 @@ from torch import nn
 KNOWN = ("whence.", "transformers.", "torch.")  # whose hooks are no changes to what a model computes
 
 
+class Reached(Exception):
+    """Raised by a hook: what was wanted of a model has been computed."""
+
+
 def here(hook: Callable) -> Callable:
     """The hook for the passes of this thread alone; one of another thread through the same model is not ours."""
     thread = threading.get_ident()

@@ -20,14 +20,14 @@ from whence.models import capture
 from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.block import Batch
 from whence.models.functions import written_out
-from whence.models.hooks import here
+from whence.models.hooks import Reached, here
+from whence.models.stack import Precision, Stack, kept
 from whence.models.tangent import (
     PRECISE,
     SEAM,
     Attended,
     Chain,
     Function,
-    Reached,
     Step,
     answering,
     own_attention,
@@ -37,21 +37,31 @@ from whence.models.weights import first
 
 
 @contextmanager
-def linearised(anatomy: Anatomy, batch: Batch, embedding_sum: bool = False) -> Iterator[Chain]:
-    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends."""
+def linearised(
+    anatomy: Anatomy,
+    batch: Batch,
+    embedding_sum: bool = False,
+    depth: int | None = None,
+    precision: Precision = precise,
+) -> Iterator[Chain]:
+    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends.
+
+    With `depth` it ends after so many blocks: of those behind nothing is computed or kept.
+    """
     _check(anatomy, batch)
     _import_quietly()
-    recorder = _Recorder(anatomy)
+    recorder = _Recorder(anatomy, anatomy.layers if depth is None else depth, precision)
     with _borrowed(anatomy), torch.no_grad():
-        with recorder.listening():
+        with recorder.listening(), suppress(Reached):
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
         steps = tuple(_attending(step) for step in recorder.steps)
         _check_chain(anatomy, steps)
         _check_tokens(anatomy, steps, batch)
         for step in {step.attended is None: step for step in reversed(steps)}.values():
             _check_derivative(anatomy, step)
-        start = _start(anatomy, batch, recorder.norm) if embedding_sum and recorder.norm is not None else None
-        yield Chain(steps, anatomy.causal, start)
+        start = _start(anatomy, batch, recorder) if embedding_sum else None
+        stack = _stack(anatomy, batch, recorder) if anatomy.side_paths else None
+        yield Chain(steps, anatomy.causal, start, stack)
 
 
 def _import_quietly() -> None:
@@ -70,18 +80,22 @@ def _borrowed(anatomy: Anatomy) -> Iterator[None]:
         written_out(anatomy.model),
     ):
         if anatomy.seam == INTERFACE:
-            capture.attend_by(anatomy.model, SEAM)
+            capture.attend_by(anatomy.model.modules(), SEAM)
         anatomy.config._experts_implementation = "eager"  # the grouped product has no forward derivative (torch 2.13)
         yield
 
 
 @dataclass
 class _Recorder:
-    """Keeps how every block was called, what its attention saw, and the last norm before the first block."""
+    """Keeps how every block was called, the last norm before the first block, and what gave that block its states."""
 
     anatomy: Anatomy
+    depth: int
+    precision: Precision
     steps: list[Step] = field(default_factory=list)
     norm: nn.Module | None = None
+    entry: nn.Module | None = None
+    _given: list[tuple[nn.Module, Tensor]] = field(default_factory=list)
     _open: tuple[Function, Tensor] | None = None
 
     @contextmanager
@@ -93,21 +107,43 @@ class _Recorder:
             for module in self.anatomy.stack.modules():
                 if type(module).__name__.endswith("Norm"):
                     hooks.callback(module.register_forward_pre_hook(here(self._normed)).remove)
+                if self.anatomy.side_paths:
+                    hooks.callback(module.register_forward_hook(here(self._gave)).remove)
             yield
 
     def _normed(self, module: nn.Module, args: tuple) -> None:
-        if self._open is None and not self.steps:
+        """Of one state per token; Gemma 4 norms an input for every layer and token as well."""
+        if self._before and args[0].ndim == 3:
             self.norm = module
+
+    def _gave(self, module: nn.Module, args: tuple, output: Any) -> None:
+        if self._before and isinstance(output, Tensor):
+            self._given.append((module, output))
 
     def _begin(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         states = args[0] if args else kwargs["hidden_states"]
-        self._open = (_function(self.anatomy, block, args[1:], kwargs), _alone(self.anatomy, states))
+        if self._before:
+            self.entry = next((module for module, given in self._given if _same(given, states)), None)
+        self._open = (_function(self.anatomy, block, args[1:], kwargs, self.precision), self._alone(states))
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
         assert self._open is not None
         function, states = self._open
-        output = _alone(self.anatomy, first(output))
-        self.steps.append(Step(function, states, output, None, self.anatomy.parts(block)))
+        self.steps.append(Step(function, states, self._alone(first(output)), None, self.anatomy.parts(block)))
+        if len(self.steps) == self.depth:
+            raise Reached
+
+    @property
+    def _before(self) -> bool:
+        """Whether no block has begun."""
+        return self._open is None
+
+    def _alone(self, states: Tensor) -> Float[Tensor, "t m"]:
+        return self.precision(states.squeeze(self.anatomy.batch_axis))
+
+
+def _same(given: Tensor, states: Tensor) -> bool:
+    return given is states or (given.shape == states.shape and torch.equal(given, states))
 
 
 def _attending(step: Step) -> Step:
@@ -136,26 +172,43 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, weights: Tensor, settin
     return Attended(query, key, value, weights, gain)
 
 
-def _function(anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> Function:
+def _function(
+    anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str, Any], precision: Precision
+) -> Function:
     """The block as a function of one sentence's states, everything else as in the pass."""
-    args, kwargs = tree_map(precise, args), tree_map(precise, kwargs)
-    kwargs = {name: value for name, value in kwargs.items() if name != "hidden_states"}
-    axis = _batch_axis(anatomy)
-    tensors = dict(itertools.chain(block.named_parameters(), block.named_buffers()))
-    widened = {name: precise(tensor) for name, tensor in tensors.items()}
-    as_it_is = all(widened[name] is tensors[name] for name in tensors)
+    rest = {name: value for name, value in kwargs.items() if name != "hidden_states"}
+    args, rest = tree_map(lambda value: kept(value, precision), (args, rest))
+    axis = anatomy.batch_axis
+    weights = _weights(block, precision)
 
     def function(states: Tensor) -> Tensor:
-        given = (states.unsqueeze(axis), *args)
-        output = block(*given, **kwargs) if as_it_is else functional_call(block, widened, given, kwargs)
+        beside, named = tree_map(kept, (args, rest))
+        given = (states.unsqueeze(axis), *beside)
+        output = functional_call(block, weights, given, named) if weights else block(*given, **named)
         return first(output).squeeze(axis)
 
     return function
 
 
-def _start(anatomy: Anatomy, batch: Batch, norm: nn.Module) -> Float[Tensor, "s w m"]:
-    """The derivative of layer 0 by the sum of the embeddings, which the last norm before the blocks reads."""
-    seen: list[Tensor] = []
+def _weights(module: nn.Module, precision: Precision) -> dict[str, Tensor]:
+    """What the module computes with, where that is not as it is."""
+    tensors = dict(itertools.chain(module.named_parameters(), module.named_buffers()))
+    widened = {name: precision(tensor) for name, tensor in tensors.items()}
+    return {} if all(widened[name] is tensors[name] for name in tensors) else widened
+
+
+def _stack(anatomy: Anatomy, batch: Batch, recorder: _Recorder) -> Stack:
+    weights = _weights(anatomy.stack, recorder.precision)
+    return Stack(anatomy, batch, recorder.entry, recorder.steps[0].states, weights)
+
+
+def _start(anatomy: Anatomy, batch: Batch, recorder: _Recorder) -> Float[Tensor, "s w m"] | None:
+    """The derivative of layer 0 by the sum of the embeddings, which the last norm before the blocks reads; None where
+    layer 0 does not depend on it.
+    """
+    norm, seen = recorder.norm, list[Tensor]()
+    if norm is None:
+        return None
     with ExitStack() as hooks:
         hooks.callback(norm.register_forward_pre_hook(here(lambda _, args: seen.append(args[0]))).remove)
         _until_blocks(anatomy, batch)
@@ -164,12 +217,13 @@ def _start(anatomy: Anatomy, batch: Batch, norm: nn.Module) -> Float[Tensor, "s 
         with ExitStack() as hooks:
             replace = here(lambda _, args: (total[None], *args[1:]))
             hooks.callback(norm.register_forward_pre_hook(replace).remove)
-            return precise(_until_blocks(anatomy, batch))
+            return recorder.precision(_until_blocks(anatomy, batch))
 
     total = seen[0][0]
     basis = torch.eye(total.shape[-1], dtype=total.dtype, device=total.device)
     directions = basis[:, None].expand(-1, len(total), -1)
-    return rearrange(vmap(lambda direction: jvp(layer0, (total,), (direction,))[1])(directions), "w s m -> s w m")
+    found = vmap(lambda direction: jvp(layer0, (total,), (direction,))[1])(directions)
+    return rearrange(found, "w s m -> s w m") if bool(found.any()) else None
 
 
 def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
@@ -185,15 +239,7 @@ def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
     finally:
         handle.remove()
-    return states[0].squeeze(_batch_axis(anatomy))
-
-
-def _alone(anatomy: Anatomy, states: Tensor) -> Float[Tensor, "t m"]:
-    return precise(states.squeeze(_batch_axis(anatomy)))
-
-
-def _batch_axis(anatomy: Anatomy) -> int:
-    return 1 if anatomy.family == "xlnet" else 0
+    return states[0].squeeze(anatomy.batch_axis)
 
 
 def _check(anatomy: Anatomy, batch: Batch) -> None:

@@ -47,6 +47,11 @@ class Model:
         """What can be measured: attention, rows, values, norms, head."""
         return capabilities(self.checks)
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why something cannot be measured, where the check could not even be made."""
+        return {check.gives: check.reason for check in self.checks if check.reason}
+
     def __repr__(self) -> str:
         anatomy = self.anatomy
         return (
@@ -72,8 +77,9 @@ def loaded(given: object) -> Model:
 
 def _layout(model: PreTrainedModel) -> tuple[object, ...]:
     """By identity; not those modules that hold others, which some models exchange themselves (BigBird)."""
-    layers = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
-    hooks = [hook for module in model.modules() for hook in foreign_hooks(module)]
+    modules = list(model.modules())
+    layers = [module for module in modules if any(weight is not None for weight in module._parameters.values())]
+    hooks = [hook for module in modules for hook in foreign_hooks(module)]
     return (*layers, *hooks)
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,15 +14,17 @@ from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported, WhenceError
 from whence.models.affine import is_affine, outermost, wraps
+from whence.models.agreement import apart
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
-from whence.models.families import row_of
+from whence.models.families import FAMILIES, Family, row_of
 from whence.models.hooks import here
+from whence.models.stack import has_side_paths
 
 PROBE_LENGTH = 11
-CLOSE = 1e-6  # of the largest entry, for what should be the same
+CLOSE = 1e-6  # of a token's size, for what should be the same
 REASON = 200  # characters of somebody else's error message
 WHERE = "the page Models of the documentation lists the families that work"
 
@@ -31,9 +33,15 @@ def locate(model: PreTrainedModel) -> Anatomy:
     """The model's anatomy, or Unsupported with what to do instead."""
     _refuse_early(model)
     _check_runs(model)
-    if model.config.model_type == "xlnet":
-        attention = [layer.rel_attn for layer in model.base_model.layer]
-        witness = _Witness(attention, heads=model.config.n_head, causal=False)
+    anatomy = _by_watching(model)
+    return replace(anatomy, side_paths=has_side_paths(anatomy, probe(model)))
+
+
+def _by_watching(model: PreTrainedModel) -> Anatomy:
+    row = FAMILIES.get(model.config.model_type)
+    if isinstance(row, Family) and row.outside is not None:
+        attention = row.outside.attentions(model.base_model)
+        witness = _Witness(attention, heads=model.config.num_attention_heads, causal=False)
         return _located(model, witness, seam=None) or _in_part(model, _Witness(), seam=None)
     for seam in (INTERFACE, PRODUCTS):
         witness = _watched(model, seam)
@@ -112,7 +120,7 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
             run(model.base_model, probe(model))
         except (RuntimeError, TypeError, ValueError) as error:  # it went through before, left alone
             raise Unsupported(
-                f"{type(model).__name__} runs as it is, but not with eager attention ({_reason(error)}), so its"
+                f"{type(model).__name__} runs as it is, but not with eager attention ({reason_of(error)}), so its"
                 " attention cannot be read."
             ) from error
     return witness if witness.of_tokens else _Witness()  # DeepSeek V4 attends to summaries of tokens too
@@ -176,8 +184,7 @@ def _is_causal(stack: PreTrainedModel, model: PreTrainedModel) -> bool:
         states, changed = (run(stack, batch) for batch in (given, other))
     if states.shape[:2] != given.ids.shape or changed.shape != states.shape:
         raise Unsupported(f"{type(stack).__name__} does not give one state for every token, so it cannot be read.")
-    states, changed = states[0, :-1], changed[0, :-1]
-    return bool((states - changed).abs().max() <= CLOSE * states.abs().max())
+    return apart(changed[0, :-1], states[0, :-1]) <= CLOSE
 
 
 def _parents(model: PreTrainedModel) -> dict[nn.Module, nn.Module]:
@@ -233,12 +240,12 @@ def on_tokens_alone(part: PreTrainedModel, model: PreTrainedModel) -> Iterator[N
     except Exception as error:
         inside = "" if part is model else f", which holds the blocks of {type(model).__name__},"
         raise Unsupported(
-            f"{type(part).__name__}{inside} cannot be run on tokens alone ({_reason(error)}); give the model inside it"
-            " that reads text, if it has one."
+            f"{type(part).__name__}{inside} cannot be run on tokens alone ({reason_of(error)}); give the model inside"
+            " it that reads text, if it has one."
         ) from error
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:REASON]}"
 
 

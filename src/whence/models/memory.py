@@ -1,5 +1,6 @@
 """How much memory a computation will take, said before it is taken."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import psutil
@@ -7,22 +8,22 @@ import torch
 
 from whence.errors import BadInput
 
-# scores, scores plus mask, softmax: what the eager attention of transformers has alive at once
-EAGER_COPIES = 3
+# scores and those plus the mask, or past the softmax: what the eager attention of transformers has alive at once
+EAGER_COPIES = 2
 SHARE = 0.9
 HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes of the results, on the host; of what is held where the model is; and there of what may be more or less.
+    """Bytes of the results, on the host; of what is held where the model is; and there what is used of a budget.
 
-    `wanted` is as much of the last as is of use, `least` is what does not work with less.
+    `least` is what the last does not work with less than.
     """
 
     results: int
     held: int
-    wanted: int = 0
+    uses: Callable[[int], int]
     least: int = 0
 
     def on(self, device: torch.device) -> int:

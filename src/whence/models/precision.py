@@ -10,6 +10,11 @@ HALF = (torch.float16, torch.bfloat16)
 Some = TypeVar("Some")
 
 
+def reported(dtype: torch.dtype) -> torch.dtype:
+    """What is measured is given back in float64 for a model in float64, and in float32 for all others."""
+    return torch.promote_types(dtype, torch.float32)
+
+
 def single(found: Some) -> Some:
     """The same weights or tensor in float32 where they were in half precision; else as they are."""
     return _single(found)
@@ -20,7 +25,5 @@ def _single(found: Any) -> Any:
         return found.float() if found.dtype in HALF else found
     if not dataclasses.is_dataclass(found) or isinstance(found, type):
         return found
-    before = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    after = {name: _single(value) for name, value in before.items()}
-    changed = any(after[name] is not before[name] for name in before)
-    return dataclasses.replace(found, **after) if changed else found
+    changed = {name: after for name, value in vars(found).items() if (after := _single(value)) is not value}
+    return dataclasses.replace(found, **changed) if changed else found

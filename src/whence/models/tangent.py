@@ -23,7 +23,10 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from whence.models import capture
+from whence.models.agreement import apart
+from whence.models.hooks import Reached
 from whence.models.sizes import Sizes
+from whence.models.stack import Stack
 from whence.models.weights import Parts
 
 SEAM = "whence-tangent"
@@ -95,24 +98,28 @@ class Step:
         return vmap(lambda direction: jvp(cut, (self._heads,), (direction,))[1])(directions)
 
     def agrees(self, push: Function) -> bool:
-        """Whether a derivative, tokens first, is that of the block's own code."""
+        """Whether a derivative, tokens first, is that of the block's own code, at every token by its own size."""
         tangents, expected = (rearrange(part, "k t m -> t k m").contiguous() for part in self.tried)
-        return bool((push(tangents) - expected).abs().max() <= AGREE * expected.abs().max())
+        return apart(push(tangents), expected) <= AGREE
 
     @cached_property
     def tried(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
-        """A random tangent, and what the block's own code makes of it."""
+        """Two random tangents, and what the block's own code makes of them.
+
+        Each moves every other token, so that at those which it does not move only attention tells, which would be
+        little beside the residual.
+        """
         generator = torch.Generator().manual_seed(0)
         tangent = torch.randn(self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
-        with forward_ad.dual_level():  # for a single one quicker than by `torch.func`
-            moved = forward_ad.unpack_dual(self.block(forward_ad.make_dual(self.states, tangent))).tangent
-        return tangent[None], moved[None]
+        even = (torch.arange(len(tangent), device=tangent.device) % 2 == 0)[:, None]
+        tangents = torch.stack([tangent * even, tangent * ~even])
+        return tangents, torch.stack([pushed(self.block, self.states, tangent) for tangent in tangents])
 
     @cached_property
     def largest(self) -> int:
         """Bytes of the largest tensor that one tangent makes in the block's own code."""
         with Sizes() as sizes:
-            self.push(self.tried[0])
+            self.push(self.tried[0][:1])
         return sizes.largest
 
     @property
@@ -123,11 +130,15 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """All blocks of one pass; `start` leads from the sum of the embeddings to layer 0, None where they are the same."""
+    """All blocks of one pass; `start` leads from the sum of the embeddings to layer 0, None where they are the same.
+
+    `stack` is there where blocks read more of layer 0 than their states, and then derivatives by layer 0 go through it.
+    """
 
     steps: tuple[Step, ...]
     causal: bool
     start: Float[Tensor, "s w m"] | None
+    stack: Stack | None = None
 
     @property
     def states(self) -> Float[Tensor, "s m"]:
@@ -143,6 +154,25 @@ class Chain:
         if self.start is not None:
             return self.start[source]
         return torch.eye(self.width, dtype=self.states.dtype, device=self.states.device)
+
+    def push_one(self, tangent: Float[Tensor, "t m"]) -> Float[Tensor, "t m"]:
+        """J v of the last layer by layer 0, by forward derivatives of the plain code."""
+        for function, states in self._functions:
+            tangent = pushed(function, states, tangent)
+        return tangent
+
+    def pull_one(self, cotangent: Float[Tensor, "t m"]) -> Float[Tensor, "t m"]:
+        """u^T J of the last layer by layer 0, by autograd of the plain code."""
+        for function, states in reversed(self._functions):
+            cotangent = pulled(function, states, cotangent)
+        return cotangent
+
+    @property
+    def _functions(self) -> list[tuple[Function, Tensor]]:
+        """What leads from layer 0 to the last, each at its states."""
+        if self.stack is not None:
+            return [(self.stack.last, self.stack.states)]
+        return [(step.block, step.states) for step in self.steps]
 
 
 @contextmanager
@@ -193,8 +223,20 @@ def _until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
     return function
 
 
-class Reached(Exception):
-    """What was wanted of a model has been computed."""
+def pushed(function: Function, states: Tensor, tangent: Tensor) -> Tensor:
+    """J v; for a single one quicker than by `torch.func`, and by the very operations of a plain pass."""
+    with forward_ad.dual_level():
+        moved = forward_ad.unpack_dual(function(forward_ad.make_dual(states, tangent))).tangent
+    if moved is None:
+        raise NotImplementedError("what it gives does not depend on what it reads")
+    return moved
+
+
+def pulled(function: Function, states: Tensor, cotangent: Tensor) -> Tensor:
+    """u^T J, in the same manner."""
+    with torch.enable_grad():
+        given = states.detach().requires_grad_()
+        return torch.autograd.grad(function(given), given, cotangent)[0]
 
 
 def precise(value: Any) -> Any:

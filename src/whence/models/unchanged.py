@@ -18,9 +18,8 @@ SCALED = "layers_are_rescaled"  # RWKV's note of what it did to its weights
 
 
 @contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
-    """Inside, the model may change; afterwards every module and configuration has the attributes it had before."""
-    modules = list(model.modules())
+def unchanged(modules: list[nn.Module]) -> Iterator[None]:
+    """Inside, a model may change; afterwards every module and configuration has the attributes it had before."""
     saved = [(used, used.copy()) for used in _attributes(modules)]
     scaled = {module: vars(module)[SCALED] for module in modules if SCALED in vars(module)}
     try:

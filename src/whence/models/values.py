@@ -28,8 +28,8 @@ LENGTH = 16  # tokens of a row of unit vectors: any model has room for that many
 
 def value_maps(anatomy: Anatomy) -> list[Affine]:
     """One map per layer, from what the attention reads to the values of all groups of heads, m x (g d)."""
-    if anatomy.family == "xlnet":  # outside the attention interface, so not overheard, but it has one plain tensor
-        return [_xlnet(block) for block in anatomy.blocks]
+    if anatomy.outside is not None:
+        return [anatomy.outside.values(block) for block in anatomy.blocks]
     units, heard = _units(anatomy), list[Tensor]()
     given = _given(_attentions(anatomy), units)
     with (
@@ -40,10 +40,6 @@ def value_maps(anatomy: Anatomy) -> list[Affine]:
     ):
         run(anatomy.stack, _dummy(anatomy))
     return [_read(anatomy, values, units) for values in heard]
-
-
-def _xlnet(block: Any) -> Affine:
-    return Affine(rearrange(block.rel_attn.v.detach(), "m h d -> m (h d)"), None)
 
 
 def _attentions(anatomy: Anatomy) -> set[nn.Module]:
@@ -92,6 +88,6 @@ def _read(anatomy: Anatomy, values: Float[Tensor, "b g s d"], units: Float[Tenso
     rows, width = rearrange(values, "b g s d -> (b s) (g d)"), anatomy.width
     found = Affine(rows[1 : width + 1] - rows[0], rows[0])
     random, heard = rearrange(units, "b s m -> (b s) m")[width + 1 :], rows[width + 1 :]
-    if apart(found(random), heard) > LIMITS[rows.dtype]:
+    if apart(random @ found.weight, heard - rows[0]) > LIMITS[rows.dtype]:  # a large bias would hide the rest
         raise Unsupported(f"The values of the family {anatomy.family!r} are no affine map of what its attention reads.")
     return found

@@ -7,6 +7,7 @@ sinks, states past the final norm, positions shifted by padding.
 
 import itertools
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import torch
@@ -17,11 +18,14 @@ from whence.errors import Unsupported, VerificationFailed
 from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart, unlike
 from whence.models.anatomy import Anatomy
+from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace, walk
 from whence.models.end_to_end import CLOSE, missed
 from whence.models.families import Mlp
+from whence.models.hooks import here
 from whence.models.locate import WHERE, on_tokens_alone, probe
+from whence.models.weights import first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
@@ -33,12 +37,15 @@ PADDING = {"left": "left padding", "right": None}
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the table: what was compared, how far apart it was, and what a failure takes away."""
+    """One row of the table: what was compared, how far apart it was, what a failure takes away; why it could not be
+    compared, if it could not.
+    """
 
     name: str
     gives: str
     error: float
     limit: float
+    reason: str = ""
 
     @property
     def passed(self) -> bool:
@@ -47,13 +54,14 @@ class Check:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the checks look at: the model left alone, watched, watched with padding on either side; and what the stack
-    gives when it is run without the rest.
+    """What the checks look at: the model left alone (its logits and what its last block gives), watched, watched with
+    padding on either side; and what the stack gives when it is run without the rest.
     """
 
     anatomy: Anatomy
     batch: Batch
     plain: Tensor
+    states: Tensor
     seen: Trace[Block]
     padded: dict[str, Trace[Block]]
     alone: Tensor
@@ -87,42 +95,36 @@ def _least(anatomy: Anatomy) -> str:
 def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
     seen = trace(anatomy, batch, logits=True)
-    with borrowed(anatomy.model, seam=None), torch.no_grad():
-        plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
-    padded = {side: trace(anatomy, pad(batch, side, _padding_id(anatomy)), logits=True) for side in PADDING}
+    plain, states = _left_alone(anatomy, batch)
+    padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
     with on_tokens_alone(anatomy.stack, anatomy.model):
         alone = walk(anatomy, batch, lambda block: None).output
-    return _Evidence(anatomy, batch, plain, seen, padded, alone)
+    return _Evidence(anatomy, batch, plain, states, seen, padded, alone)
 
 
-def pad(batch: Batch, side: str, token: int, width: int = 3) -> Batch:
-    """The batch with `width` padding tokens on one side."""
-    size = (width, 0) if side == "left" else (0, width)
-    segments = None if batch.segments is None else torch.nn.functional.pad(batch.segments, size)
-    return Batch(
-        torch.nn.functional.pad(batch.ids, size, value=token),
-        torch.nn.functional.pad(batch.mask, size, value=False),
-        segments,
-    )
-
-
-def _padding_id(anatomy: Anatomy) -> int:
-    token = getattr(anatomy.config, "pad_token_id", None)
-    return token if isinstance(token, int) and token >= 0 else 0
+def _left_alone(anatomy: Anatomy, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The model's first output, and what its last block gives, batch first."""
+    states: list[Tensor] = []
+    with ExitStack() as hooks, borrowed(anatomy.model, seam=None), torch.no_grad():
+        keep = here(lambda _, __, output: states.append(first(output)))
+        hooks.callback(anatomy.blocks[-1].register_forward_hook(keep).remove)
+        plain = run(anatomy.model, batch, **(arguments_of(anatomy) | {"output_attentions": False}))
+    return plain, states[-1].transpose(0, anatomy.batch_axis)
 
 
 def _checks(found: _Evidence) -> tuple[Check, ...]:
     limit = LIMITS[found.plain.dtype]
     blocks, anatomy = found.seen.blocks, found.anatomy
     assert found.seen.logits is not None
-    unwatched = unlike(found.seen.logits, found.plain)
+    added = apart(blocks[-1].output, found.states, beside=found.seen.embedding)
+    unwatched = max(unlike(found.seen.logits, found.plain), added)
     alone = unlike(found.alone, found.seen.output)
     checks = [
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
         Check("the stack does alone what it does in the model", _least(anatomy), alone, limit),
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
-        Check("the blocks' derivatives give the model's", "derivatives", missed(anatomy), CLOSE[found.plain.dtype]),
+        _derivatives_check(anatomy, CLOSE[found.plain.dtype]),
     ]
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
@@ -153,11 +155,18 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     return tuple(checks)
 
 
+def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:
+    found = missed(anatomy)
+    return Check("the blocks' derivatives give the model's", "derivatives", found.error, limit, found.reason)
+
+
 def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
     padded = found.padded[side]
-    states = padded.output[padded.batch.mask.to(padded.output.device)][None]
-    gives = PADDING[side] or _least(found.anatomy)
-    return Check(f"{side} padding changes nothing", gives, apart(states, found.seen.output), limit)
+    gives, blocks = PADDING[side] or _least(found.anatomy), found.seen.blocks
+    both = (padded.output, padded.blocks[-1].output)
+    states, added = (part[padded.batch.mask.to(part.device)][None] for part in both)
+    error = max(apart(states, found.seen.output), apart(added, blocks[-1].output, beside=found.seen.embedding))
+    return Check(f"{side} padding changes nothing", gives, error, limit)
 
 
 def _broken(blocks: tuple[Block, ...]) -> float:
@@ -210,8 +219,8 @@ def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
 
 
 def _sentence(anatomy: Anatomy, check: Check, advice: str) -> str:
+    why = check.reason or f"error {check.error:.2g}, allowed {check.limit:.2g}"
     return (
         f"{type(anatomy.model).__name__} (family {anatomy.family!r}, transformers {transformers.__version__}) failed"
-        f" the check '{check.name}' (error {check.error:.2g}, allowed {check.limit:.2g}), so nothing was measured;"
-        f" {advice}."
+        f" the check '{check.name}' ({why}), so nothing was measured; {advice}."
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from einops import rearrange
 from jaxtyping import Float
-from torch import Tensor, nn, ones_like
+from torch import Tensor, float32, nn, promote_types
 from torch.func import functional_call
 
 from whence.errors import Unsupported
@@ -38,8 +38,10 @@ class Norm:
         return (states.square().mean(dim=-1, keepdim=True) + self.eps).rsqrt()
 
     def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
-        normed = self.linear(states) * self.scale(states)
-        return normed if self.bias is None else normed + self.bias
+        """In float32 at least, as the models do: the square of a massive activation is more than float16 holds."""
+        wide = states.to(promote_types(states.dtype, float32))
+        normed = self.linear(wide) * self.scale(wide)
+        return (normed if self.bias is None else normed + self.bias).to(states.dtype)
 
 
 @dataclass(frozen=True)
@@ -128,18 +130,19 @@ def read_projection(module: nn.Module, heads: int) -> Projection:
     return Projection(rearrange(affine.weight, "(h d) m -> h d m", h=heads), affine.bias)
 
 
-def read_norm(module: nn.Module | None, offset: float, like: Float[Tensor, " m"]) -> Norm | None:
-    """A norm as numbers; Gemma stores weight - 1 (offset 1), OLMo stores none at all (then ones, like `like`)."""
+def read_norm(module: nn.Module | None, offset: float, ones: Callable[[], Float[Tensor, " m"]]) -> Norm | None:
+    """A norm as numbers; Gemma stores weight - 1 (offset 1), OLMo stores none at all (then `ones`)."""
     if module is None or isinstance(module, nn.Identity):
         return None
     if any(module.children()):
-        raise Unsupported(
-            f"{type(module).__name__} is wrapped around a norm, which is not taken apart; {MERGE}."
-        )
-    state = dict(module.named_parameters(recurse=False))
-    weight = state["weight"].detach() + offset if "weight" in state else ones_like(like)
-    bias = state["bias"].detach() if "bias" in state else None
-    return Norm(weight, bias, _is_centred(type(module).__name__), eps=_epsilon(module))
+        raise Unsupported(f"{type(module).__name__} is wrapped around a norm, which is not taken apart; {MERGE}.")
+    weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
+    return Norm(
+        weight=ones() if weight is None else weight.detach() + offset if offset else weight.detach(),
+        bias=None if bias is None else bias.detach(),
+        centred=_is_centred(type(module).__name__),
+        eps=_epsilon(module),
+    )
 
 
 def _is_centred(name: str) -> bool:

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whence.plot.style import SUMS
+
 if TYPE_CHECKING:
     import xarray
 
-DIMS = ("method", "layer", "head", "target", "source")
+DIMS = ("analysis", "layer", "head", "target", "source")
 # Arrays up to this many values are kept in float32; larger ones as int16 steps of a ten-thousandth of each map's
 # largest value, which a screen cannot tell apart: 200 tokens x 12 layers x 12 heads shrink from 23 MB to 8 at most.
 EXACT_UP_TO = 2**16
 STEPS = 10_000
 FINE = 2**15 - 1  # steps of a factor: its errors add up over the rank
 THIN = 4  # factors are worth it when the rank is at most this part of the tokens
-DIFFERENCES = {"null": ("attention", "effective")}  # the first less the second
+DIFFERENCES = {one.names[2]: one.names[:2] for one in SUMS}  # the whole less the other part
 VISIBLE = 1 / 1000  # of a map's largest value: what a difference may be off by
 MISSING = -(2**15)  # NaN among int16 steps
 Factors = tuple[np.ndarray, np.ndarray]

@@ -19,15 +19,21 @@ def lens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 
 def _position(ds: xarray.Dataset) -> dict[str, Any]:
     words, scores = ds["lens_top"].transpose("state", ...).values, ds["lens_top_score"].transpose("state", ...).values
+    places = ds["lens_place"].isel(candidate=0).values
     agreement = ds["head_spearman"].transpose("stage", "other_stage").values
     return {
         "position": int(ds["position"]),
         "stages": [str(stage) for stage in ds["stage"].values],
         "spearman": [[round(float(value), 4) for value in row] for row in agreement],
         "rows": [
-            {"layer": int(layer), "place": int(place), "best": [legible(str(word)) for word in best], "scores": own}
+            {
+                "stage": f"after layer {layer}" if layer else "embedding",
+                "place": int(place),
+                "best": [legible(str(word)) for word in best],
+                "scores": own,
+            }
             for layer, place, best, own in zip(
-                ds["state"].values, ds["lens_prediction_rank"].values, words, scores.astype(float).tolist(), strict=True
+                ds["state"].values, places, words, scores.astype(float).tolist(), strict=True
             )
         ],
     }

@@ -10,35 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.page.arrays import DIMS, differences, embedded
+from whence.page.fields import ERROR, PER_LAYER, fields, head_maps, maps
 from whence.page.lens import lens
-from whence.plot import MIXING_ORDER, SOURCE_ORDER, finding, legible, style
+from whence.plot import finding, flattened, legible, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
 from whence.plot.predictions import Prediction, predictions
-from whence.plot.style import WORDINGS
+from whence.plot.style import LM_HEAD, SUMS, WORDINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     import xarray
 
-PER_HEAD = ("layer", "head", "target", "source")
-PER_LAYER = ("layer", "target", "source")
-
-# Which panel needs which: it is shown when one of these names, or a variable with one of these dims, is there.
-# A panel is the module of the same name in this folder, with one `render(container, data, state)`.
-PANELS: dict[str, tuple[str | tuple[str, ...], ...]] = {
-    "left": ("mixing", "contribution", "attention"),
-    "whence": (PER_LAYER, "attention"),
-    "flow": (PER_LAYER, PER_HEAD),
-    "maps": (PER_HEAD, PER_LAYER),
-    "heads": (PER_HEAD,),
-    "prediction": ("top",),
-    "compare": (PER_LAYER, "mixing", "attention"),
-}
+# A panel is the module of the same name among the views, with one `render(container, data, state, palette)`.
+PANELS = ("left", "whence", "flow", "maps", "heads", "prediction", "compare")
 
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
+    ds = flattened(ds)
     given = differences(ds)
     names = [name for name in drawn(ds) if name not in given]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # zlib lets go of the interpreter lock
@@ -54,8 +42,8 @@ def drawn(ds: xarray.Dataset) -> list[str]:
 def describe(ds: xarray.Dataset) -> dict[str, Any]:
     """What a page has to know besides the arrays: the sentence, the names, the colours, the finding."""
     names = drawn(ds)
-    methods = [str(method) for method in ds["method"].values] if "method" in ds.coords else []
-    maps = [name for name in names if set(ds[name].dims) == set(PER_LAYER) and not name.endswith("_error")]
+    analyses = [str(analysis) for analysis in ds["analysis"].values] if "analysis" in ds.coords else []
+    styled = (*names, *analyses)
     return {
         "finding": finding(ds).replace(" %", "\N{NO-BREAK SPACE}%"),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
@@ -63,33 +51,36 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "tokens": _tokens(ds),
         "layers": ds["layer"].values.tolist() if "layer" in ds.coords else [],
         "heads": int(ds.sizes.get("head", 0)),
-        "methods": sorted(methods, key=_rank(MIXING_ORDER)),
-        "method_places": {method: place for place, method in enumerate(methods)},
-        "maps": sorted(maps, key=_rank(SOURCE_ORDER)),
-        "head_maps": [name for name in names if set(ds[name].dims) == set(PER_HEAD)],
+        "maps": maps(ds),
+        "head_maps": head_maps(ds),
+        "fields": fields(ds),
+        "sums": [asdict(one) | {"names": [name for name in one.names if name in names]} for one in SUMS],
+        "notes": [name for name in names if set(ds[name].dims) == {"layer", "head"} and style(name).note],
+        "errors": {name: name + ERROR for name in names if name + ERROR in names},
         "absent": {name: layers for name in names if (layers := _absent(ds[name]))},
         "predictions": [_prediction(one) for one in predictions(_head(ds))],
         "lens": lens(ds),
+        "lm_head": LM_HEAD,
         "panels": panels(ds),
-        "styles": {name: _style(name) for name in (*names, *methods)},
+        "styles": {name: _style(name) for name in styled},
         "wordings": {verb: asdict(wording) for verb, wording in WORDINGS.items()},
-        "palette": _palette((*names, *methods)),
+        "palette": _palette(styled),
     }
 
 
 def panels(ds: xarray.Dataset) -> list[str]:
     """The panels this Dataset has the variables for, in reading order; a flow needs all layers."""
-    whole = [name for name in ds.data_vars if not _absent(ds[name])]
-    return [
-        panel
-        for panel, needs in PANELS.items()
-        if _there(ds, whole if panel == "flow" else list(ds.data_vars)) & set(needs)
-    ]
-
-
-def _there(ds: xarray.Dataset, names: list[Hashable]) -> set[str | tuple[str, ...]]:
-    """Names of variables, and their axes."""
-    return {str(name) for name in names} | {tuple(dim for dim in DIMS if dim in ds[name].dims) for name in names}
+    every, kinds = [*maps(ds), *head_maps(ds)], {row["kind"] for row in fields(ds)}
+    there = {
+        "left": kinds - {"sources"},
+        "whence": kinds & {"sources"},
+        "flow": [name for name in every if not _absent(ds[name])],
+        "maps": every,
+        "heads": head_maps(ds),
+        "prediction": "top" in ds,
+        "compare": kinds,
+    }
+    return [panel for panel in PANELS if there[panel]]
 
 
 def _absent(variable: xarray.DataArray) -> list[int]:
@@ -112,17 +103,12 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 
 
 def _head(ds: xarray.Dataset) -> xarray.Dataset:
-    """What is known of the LM head; beside a measure called `rank` the axis of the best tokens is called `best`."""
-    found = ds[[name for name in ("top", "top_score", "prediction_rank") if name in ds]]
-    return found.rename(best="rank") if "best" in found.dims else found
+    """What is known of the LM head."""
+    return ds[[name for name in ("top", "top_score", "place") if name in ds]]
 
 
 def _prediction(one: Prediction) -> dict[str, Any]:
     return one._asdict() | {"finding": one.finding, "rows": [row._asdict() for row in one.rows]}
-
-
-def _rank(order: tuple[str, ...]) -> Callable[[str], int]:
-    return lambda name: order.index(name) if name in order else len(order)
 
 
 def _style(name: str) -> dict[str, Any]:
@@ -130,7 +116,6 @@ def _style(name: str) -> dict[str, Any]:
     return {
         "title": row.title,
         "meaning": row.meaning,
-        "unit": row.unit,
         "percent": row.percent,
         "note": row.note,
         "wording": row.wording.verb,

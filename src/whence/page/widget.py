@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput, Unsupported
 from whence.page.bundle import HERE, script
-from whence.page.payload import PER_HEAD, PER_LAYER, payload
+from whence.page.fields import PER_HEAD, PER_LAYER
+from whence.page.payload import payload
+from whence.plot import flattened
 from whence.plot.palette import FURNITURE, THEMES
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ def widget(ds: xarray.Dataset) -> Any:
         import traitlets
     except ModuleNotFoundError as error:
         raise Unsupported(f"The widget needs the package {error.name}: pip install 'whence[notebook]'.") from error
+    ds = flattened(ds)
     maps = [name for name in ds.data_vars if set(ds[name].dims) in (set(PER_LAYER), set(PER_HEAD))]
     if not maps:
         raise BadInput("The Dataset has no map from sources to targets; measure attention, norms or contribution.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whence.plot.flatten import flattened as flattened
 from whence.plot.style import Style as Style
 from whence.plot.style import style as style
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-# Which method or map is shown first when several are there: the one that sees most of the block.
+# Which analysis or map is shown first when several are there: the one that sees most of the block.
 MIXING_ORDER = ("attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
 SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
 # Controls, soft hyphen, marks and overrides of direction, zero-width space and joiner, byte-order mark, surrogates.
@@ -32,10 +33,10 @@ def legible(token: str) -> str:
     return shown or "∅"
 
 
-def mixing_method(ds: xarray.Dataset) -> str:
-    """The mixing method shown first."""
-    there = [str(method) for method in ds["method"].values]
-    return next((method for method in MIXING_ORDER if method in there), there[0])
+def mixing_analysis(ds: xarray.Dataset) -> str:
+    """The mixing analysis shown first."""
+    there = [str(analysis) for analysis in ds["analysis"].values]
+    return next((analysis for analysis in MIXING_ORDER if analysis in there), there[0])
 
 
 def mixed(ds: xarray.Dataset) -> tuple[str, np.ndarray]:
@@ -44,9 +45,9 @@ def mixed(ds: xarray.Dataset) -> tuple[str, np.ndarray]:
     Without a mixing ratio it is the attention paid to other tokens, 1 - a_ii averaged over heads.
     """
     if "mixing" in ds:
-        method = mixing_method(ds)
-        values = ds["mixing"].loc[{"method": method}].transpose("layer", "target").values
-        return f"share of a token's new vector that came from other tokens ({style(method).title})", values
+        analysis = mixing_analysis(ds)
+        values = ds["mixing"].loc[{"analysis": analysis}].transpose("layer", "target").values
+        return f"share of a token's new vector that came from other tokens ({style(analysis).title})", values
     attention = ds["attention"].transpose("layer", "head", "target", "source").values
     own = np.diagonal(attention, axis1=-2, axis2=-1).mean(axis=1)
     return "attention paid to other tokens (1 - own weight, mean of heads)", 1 - own

@@ -10,7 +10,7 @@ import pandas
 import xarray
 
 from whence.errors import BadInput
-from whence.plot import legible, mixing_finding, mixing_method, percent, style
+from whence.plot import flattened, legible, mixing_analysis, mixing_finding, percent, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
 
 CELL = 22
@@ -19,25 +19,27 @@ APART = "\u2063"  # an invisible separator
 INK = FURNITURE["light"]["ink"]
 
 
-def mixing_grid(ds: xarray.Dataset, method: str | None = None) -> altair.Chart:
+def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> altair.Chart:
     """Layers x tokens, coloured by the share that came from other tokens; the last layer on top."""
-    method = method or mixing_method(ds)
-    values = _at(ds["mixing"], "method", method)
+    ds = flattened(ds)
+    analysis = analysis or mixing_analysis(ds)
+    values = _at(ds["mixing"], "analysis", analysis)
     rows = _long(values.values, ("layer", "target"), ds)
     chart = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
-    subtitle = f"share from other tokens by {style(method).title}; {_sample(ds)}"
-    return finished(chart, mixing_finding(ds.sel({"method": [method]})), subtitle)
+    subtitle = f"share from other tokens by {style(analysis).title}; {_sample(ds)}"
+    return finished(chart, mixing_finding(ds.sel({"analysis": [analysis]})), subtitle)
 
 
 def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
-    """Mean mixing ratio by layer, a line per method, labelled directly."""
+    """Mean mixing ratio by layer, a line per analysis, labelled directly."""
+    ds = flattened(ds)
     mean = ds["mixing"].mean("target")
-    names = [str(name) for name in ds["method"].values]
+    names = [str(name) for name in ds["analysis"].values]
     scale = altair.Scale(domain=names, range=[style(name).colored("light") for name in names])
     base = altair.Chart(mean.to_dataframe().reset_index()).encode(
         x=altair.X("layer:O", title="layer", axis=altair.Axis(labelAngle=0)),
         y=altair.Y("mixing:Q", title="from other tokens", axis=altair.Axis(format="%"), scale={"domain": [0, 1]}),
-        color=altair.Color("method:N", scale=scale, legend=None),
+        color=altair.Color("analysis:N", scale=scale, legend=None),
     )
     named = base.mark_text(align="left", dx=10, fontSize=11).encode(text="title:N")
     named.data = _line_ends(mean)
@@ -53,6 +55,7 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
 
     Maps of one unit share their limits, so that a colour means the same amount in each.
     """
+    ds = flattened(ds)
     found = {name: _map(_at(_named(ds, name), "layer", layer), head) for name in names}
     kinds = {name: "length" if ds[name].attrs.get("units") == "length" else "share" for name in names}
     charts = []
@@ -87,7 +90,7 @@ def _line_ends(mean: xarray.DataArray) -> pandas.DataFrame:
         apart[place] = max(apart[place], apart[place - 1] + 0.06)
     names = [style(str(name)).title for name in last.index]
     return pandas.DataFrame(
-        {"method": last.index, "mixing": apart, "title": names, "layer": int(mean["layer"].values[-1])}
+        {"analysis": last.index, "mixing": apart, "title": names, "layer": int(mean["layer"].values[-1])}
     )
 
 

@@ -24,7 +24,7 @@ def drawn(ds: xarray.Dataset, kind: str, theme: Theme = "light") -> Any:
     if kind not in _KINDS:
         raise BadInput(f"There is no chart {kind!r}; there are {', '.join(_KINDS)}.")
     needs, draws = _KINDS[kind]
-    if needs not in ds.data_vars and needs not in ds.dims:
+    if needs not in ds.data_vars and ds.sizes.get(needs, 1) == 1:
         several = f"; ask for more than one {needs}" if needs in ds.coords else ""
         raise BadInput(f"The chart {kind!r} needs {needs!r}, which is not in the result{several}.")
     return draws(ds, theme)
@@ -129,23 +129,24 @@ def lens(ds: xarray.Dataset, theme: Theme = "light") -> Any:
 
     The last layer is on top, the embedding's output at the bottom.
     """
-    one = ds.isel(position=0) if "position" in ds.dims else ds
+    one = ds.isel(position=0)
+    one = one.assign(place=one["place"].isel(candidate=0, drop=True))
     colors = FURNITURE[theme]
-    rows = one[["prediction_rank"]].to_dataframe()[["prediction_rank"]].reset_index()
-    rows["best"] = [legible(str(word)) for word in one["top"].isel(rank=0).transpose("layer", "stage").values.ravel()]
-    rows["closeness"] = 1 - np.log10(rows["prediction_rank"]) / np.log10(one.sizes["vocabulary"])
+    rows = one[["place"]].to_dataframe()[["place"]].reset_index()
+    rows["best"] = [legible(str(word)) for word in one["top"].isel(best=0).transpose("layer", "stage").values.ravel()]
+    rows["closeness"] = 1 - np.log10(rows["place"]) / np.log10(one.sizes["vocabulary"])
     rows["ink"] = [ink_on(amount(share, theme)) for share in rows["closeness"]]
     base = altair.Chart(rows).encode(
         x=altair.X("stage:N", sort=_names(ds), title=None, axis=altair.Axis(labelAngle=-40, orient="top")),
         y=altair.Y("layer:O", sort="descending", title="layer"),
-        tooltip=["layer", "stage", "best", "prediction_rank"],
+        tooltip=["layer", "stage", "best", "place"],
     )
     scale = altair.Scale(domain=[0, 1], range=list(SEQUENTIAL[theme]), interpolate="rgb")
     cells = base.mark_rect().encode(color=altair.Color("closeness:Q", scale=scale, legend=None))
     words = base.mark_text(fontSize=11, font="monospace", limit=78).encode(
         text="best:N", color=altair.Color("ink:N", scale=None, legend=None)
     )
-    token = legible(str(one["top"].isel(layer=-1, stage=-1, rank=0).values))
+    token = legible(str(one["top"].isel(layer=-1, stage=-1, best=0).values))
     heading = altair.TitleParams(
         _since(one, token),
         subtitle=f"{_sample(ds)}; deep blue: “{token}” is first, pale: far down",
@@ -206,7 +207,7 @@ def _binned(scores: dict[str, np.ndarray], by: str) -> pandas.DataFrame:
 def _after(ds: xarray.Dataset) -> xarray.DataArray:
     """Hits of the last stage with each recipe, as shares of the sentences it applies to, and of all as they are."""
     plain = ds["hits"].isel(stage=-1) / max(int(ds.attrs["scored"]), 1)
-    counts = ds["rank_after"].isel(stage=-1).notnull().sum("sentence").clip(min=1)
+    counts = ds["place_after"].isel(stage=-1).notnull().sum("sentence").clip(min=1)
     return xarray.concat(
         [plain.expand_dims(recipe=["as it is"]), ds["hits_after"].isel(stage=-1) / counts], dim="recipe"
     )
@@ -234,6 +235,6 @@ def _counted(name: str, values: np.ndarray, edges: np.ndarray) -> pandas.DataFra
 
 def _since(ds: xarray.Dataset, token: str) -> str:
     """From which layer on the whole head puts the prediction first."""
-    first = ds["prediction_rank"].isel(stage=-1).values == 1
+    first = ds["place"].isel(stage=-1).values == 1
     later = len(first) - int(np.argmin(first[::-1])) if not first.all() else 0
     return f"“{token}” is first from layer {int(ds['layer'].values[later])} on, read through the whole head"

@@ -46,18 +46,17 @@ def predictions(ds: xarray.Dataset) -> list[Prediction]:
     """Those of a Dataset of whence.lm_head, one a position; the last layer's when there are several."""
     if "top" not in ds:
         return []
-    found = ds[["top", "top_score", "prediction_rank"]]
+    found = ds[["top", "top_score", "place"]]
     found = found.isel(layer=-1) if "layer" in found["top"].dims else found
-    found = found if "position" in found["top"].dims else found.expand_dims("position")
     several = found.sizes["position"] > 1
     return [_prediction(found.isel(position=place), several) for place in range(found.sizes["position"])]
 
 
 def _prediction(ds: xarray.Dataset, several: bool) -> Prediction:
     words = np.vectorize(lambda token: legible(str(token)), otypes=[object])(
-        ds["top"].transpose("stage", "rank").values
+        ds["top"].transpose("stage", "best").values
     )
-    scores, places = ds["top_score"].transpose("stage", "rank").values, ds["prediction_rank"].values
+    scores, places = ds["top_score"].transpose("stage", "best").values, ds["place"].isel(candidate=0).values
     rows = [
         Row(str(stage), int(place), list(best), [float(score) for score in own])
         for stage, place, best, own in zip(ds["stage"].values, places, words, scores, strict=True)

@@ -1,8 +1,10 @@
-"""How every variable and method is called, coloured and spoken of: the one table that Python and the page read."""
+"""How every variable and analysis is called, coloured and spoken of: the one table that Python and the page read."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from whence.measures.registry import variables
 from whence.plot.palette import (
     BLACK,
     BLUE,
@@ -18,6 +20,9 @@ from whence.plot.palette import (
     Color,
     Theme,
 )
+
+if TYPE_CHECKING:
+    from whence.measures.registry import Variable
 
 ROLLED_OUT = "rollout_"
 PERCENT = ("share", "weight")  # units that are written as per cent
@@ -60,6 +65,90 @@ WORDINGS = {wording.verb: wording for wording in (ATTENDS, TAKES, COMES)}
 
 
 @dataclass(frozen=True)
+class Reading:
+    """A number for every layer and token in sentences: its {title} and {about}, the {value} of a {token} in a {layer},
+    and the {mean} over tokens."""
+
+    kind: str
+    "what is of one kind can be compared"
+    label: str
+    "in a list of choices"
+    name: str
+    "inside a sentence"
+    group: str
+    "what a line in a chart of several is filed under"
+    meaning: str
+    finding: str
+    unit: str
+    "what follows the value"
+    since_input: bool = False
+
+
+_AVERAGE = "; the average token {mean}"
+OWN = Reading(
+    "own",
+    "own share: {title}",
+    "own share by {title}",
+    "own share",
+    "How much of each hidden token still comes from the same token at the input, by {title}.",
+    "After layer {layer}, {token} is still {value} itself" + _AVERAGE,
+    "itself",
+    since_input=True,
+)
+OTHERS = Reading(
+    "others",
+    "from others: {title}",
+    "share from others by {title}",
+    "from other tokens",
+    "Share of each token’s new vector that came from other tokens, by {title}.",
+    "In layer {layer}, {token} takes {value} of its new vector from others" + _AVERAGE,
+    "from other tokens",
+)
+PAID = Reading(
+    "others",
+    "{title} paid to others",
+    "{title} paid to others",
+    "from other tokens",
+    "One minus the token’s weight on itself, mean of all heads.",
+    "In layer {layer}, {token} pays others {value} of its {title}" + _AVERAGE,
+    "goes to others",
+)
+PLAIN = Reading("plain", "{title}", "{title}", "", "{about}", "In layer {layer}, {token} has {value}" + _AVERAGE, "")
+SOURCES = Reading("sources", "sources: {title}", "sources of the chosen token by {title}", "", "{about}", "", "")
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Variables that are drawn together on one scale, because the first is the sum of the others."""
+
+    names: tuple[str, str, str]
+    meaning: str
+    nothing: str
+    "what is said where the last of them is zero everywhere"
+
+
+SUMS = (
+    Sum(
+        ("attention", "effective", "null"),
+        "Attention is the sum of an effective part and a part that the values cancel.",
+        "All of it is effective: with so few tokens the values cancel nothing.",
+    ),
+)
+
+# what a page says of the LM head
+LM_HEAD = {
+    "about": "Each step’s vector is scored against every token of the vocabulary by inner product; the scores of the "
+    "last step are the model’s own. Place: where the step puts the token that is predicted in the end. Shade: how high "
+    "a token stands in the end, among those shown.",
+    "nothing": "Nothing is predicted yet",
+    "ask": "Put [MASK] in the place of a word, or ask what the model expects at the chosen token.",
+    "picture": "Best tokens after each step of the head",
+    "layers": "The same head after every layer",
+    "agreement": "Agreement of the stages: Spearman correlation over the vocabulary",
+}
+
+
+@dataclass(frozen=True)
 class Style:
     """One row: `meaning` is a sentence, `note` is what is said of one head, with the {value}."""
 
@@ -69,6 +158,10 @@ class Style:
     wording: Wording = TAKES
     note: str = ""
     unit: str = ""
+    reading: Reading = PLAIN
+    "where it has a number for every layer and token"
+    mean_of: str = ""
+    "the map by head of which this is the mean"
 
     @property
     def percent(self) -> bool:
@@ -126,7 +219,7 @@ STYLES: dict[str, Style] = {
         VERMILION,
         ATTENDS,
     ),
-    "attn_w": Style("weights: attention", "Mean attention weight over heads.", ORANGE, ATTENDS),
+    "attn_w": Style("weights: attention", "Mean attention weight over heads.", ORANGE, ATTENDS, mean_of="attention"),
     "attention": Style("attention", "The softmax weights; a row adds up to 100 %.", ORANGE, ATTENDS),
     "effective": Style(
         "effective attention",
@@ -154,8 +247,10 @@ STYLES: dict[str, Style] = {
         "smallest distribution",
         "The smallest weights, none negative, that add up to 100 % and give the same output.",
     ),
-    "attn_n_heads": Style("norms per head", "Size of each head's weighted, projected value vectors.", SKY),
-    "rank": Style("rank", note="rank {value}"),
+    "norms_heads": Style("norms per head", "Size of each head's weighted, projected value vectors.", SKY),
+    "mixing": Style("mixing", reading=OTHERS),
+    "self_contribution": Style("contribution, summed up", reading=OWN),
+    "value_rank": Style("rank of the values", note="rank {value}"),
     "nullity": Style("nullity", note="null space of dimension {value}"),
     "nullity_sums": Style("nullity sums"),
     "effective_correlation": Style("effective correlation"),
@@ -177,12 +272,12 @@ STAGES |= {"unembed": BLACK, "scale": ORANGE, "softcap": PURPLE}
 
 
 def style(name: str) -> Style:
-    """The row of a variable or method; of one that has none, what its measure says of it.
+    """The row of a variable or analysis; of one that has none, what its measure says of it.
 
     A map accumulated over layers has the row of that map, and says so.
     """
     inner = name.removeprefix(ROLLED_OUT)
-    known = variables().get(name)
+    known = _registered(name)
     row = STYLES.get(inner) or _unlisted(inner)
     if inner != name:
         meaning = f"{row.meaning} Multiplied over all layers up to this one.".strip()
@@ -191,13 +286,19 @@ def style(name: str) -> Style:
 
 
 def named_color(name: str, theme: Theme) -> str | None:
-    """The fixed colour of a measure, a method or a step of the LM head; None for what has none."""
+    """The fixed colour of a measure, an analysis or a step of the LM head; None for what has none."""
     found = STAGES.get(name) or style(name).color
     return None if found is None else found[THEMES.index(theme)]
 
 
 def _unlisted(name: str) -> Style:
-    title, known = name.replace("_", " "), variables().get(name)
+    title, known = name.replace("_", " "), _registered(name)
     if known is None:
         return Style(title)
     return Style(title, f"{known.about[:1].upper()}{known.about[1:]}.", note=f"{title} {{value}}")
+
+
+def _registered(name: str) -> Variable | None:
+    from whence.measures.registry import variables  # imports torch, which a picture of a saved Dataset does not need
+
+    return variables().get(name)

@@ -14,7 +14,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from . import SOURCE_ORDER, contribution_finding, legible, mean, mixed, mixing_finding, percent, style
+from . import SOURCE_ORDER, contribution_finding, flattened, legible, mean, mixed, mixing_finding, percent, style
 from .palette import Theme, amount, ink_on
 from .predictions import Prediction, predictions
 
@@ -38,6 +38,7 @@ class Column(NamedTuple):
 
 def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     """The sentence layer by layer, no line wider than `width` cells; `str()` of it is plain text."""
+    ds = flattened(ds)
     lines = [*_wrapped(mixing_finding(ds), width, BOLD)]
     if "mixing" in ds or "attention" in ds:
         title, values = mixed(ds)
@@ -161,7 +162,7 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
 
 def _accuracy(ds: xarray.Dataset, name: str) -> str:
     """What an estimate says of itself."""
-    share = float(ds.get(f"{name}_misplaced", 0.0))
+    share = float(ds[name].attrs.get("misplaced", 0.0))
     said = f"about {percent(share)}" if share >= 0.005 else "less than 1 %"
     return f" (estimated, {said} are at the wrong source)" if share > 0 else ""
 

@@ -8,8 +8,9 @@ import xarray
 from whence.errors import Unsupported
 from whence.measures.attention.alternative import alternative_of
 from whence.models.encode import encode
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import precision, provenance
+from whence.models.precision import reported
 from whence.text.sentence import sentence
 
 NEEDS = frozenset({"attention", "rows", "values"})
@@ -40,7 +41,7 @@ def alternative_attention(
     given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
     found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
     both = {"attention": found.attention, "alternative": found.alternative}
-    dtype = precision(model.model.dtype)
+    dtype = reported(model.model.dtype)
     tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}
     return xarray.Dataset(
         {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in both.items()},

@@ -9,16 +9,18 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
+from whence import _arguments
 from whence._arguments import numbers
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
 from whence.models.encode import Encoded, encode, pieces
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.sentence.measure import provenance
+from whence.models.precision import reported
 from whence.text.sentence import MASK, sentence
 
-# the axes before the stages; each is there only when several were asked for
+# the axes before the stages
 LEADING = ("layer", "position")
 # what a weight or bias of the head is along
 _AXES = {"dense_weight": ("width", "hidden"), "project_weight": ("width", "hidden"), "decoder_bias": ("vocabulary",)}
@@ -37,9 +39,18 @@ def lm_head(
 
     `position` is every mask of the text, or in a decoder its last token, unless named. `layer` is the last; another
     one, a list or "all" sends those layers' states through the same head (the lens; 0 is the embedding's output).
-    `scores` of the last stage are the model's logits; `spearman` and `pearson` compare the stages over the vocabulary;
-    `top`, `top_id`, `top_score` hold the k best tokens; `prediction_rank` says where each stage puts the token that
-    the last stage of the last layer asked for puts first.
+    All variables of the stages begin with the axes layer, position and stage:
+
+    scores                  over the vocabulary; those of the last stage are the model's logits
+    spearman, pearson       how alike the stages are, by `other_stage`
+    top, top_id, top_score  the k best tokens, along `best`
+    place                   where each stage puts the k `candidate`s: the best tokens of the last stage and layer
+
+    The stages are those of Podkorytov et al. (2021).
+
+    >>> found = whence.lm_head(whence.load(), "Paris is the capital of [MASK].", k=3)
+    >>> found.place.dims
+    ('layer', 'position', 'stage', 'candidate')
     """
     stages = stages_of(loaded(model).anatomy)
     given = sentence(text)
@@ -49,11 +60,9 @@ def lm_head(
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, layers)
     found = scores(stages, states.flatten(0, 1)).unflatten(0, (len(layers), len(places)))
     dataset = _labelled(model, stages, encoded, found, places, layers, _count(k))
-    several = {"layer": isinstance(layer, Iterable), "position": len(places) > 1}
-    single = {axis: 0 for axis in LEADING if not several[axis]}
     options = {"position": places, "layer": layers, "k": k}
     attributes = provenance(model, ["lm_head"], options) | {"text": given.text, "pair": given.pair or ""}
-    return dataset.isel(single).assign_attrs(attributes)
+    return dataset.assign_attrs(attributes)
 
 
 def predictions(model: Model, text: object, k: int = 10, truncate: bool = False) -> xarray.Dataset:
@@ -64,7 +73,7 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
     if "head" not in model.gives:
         return xarray.Dataset()
     encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
-    places = [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+    places = [encoded.last] if model.anatomy.causal else _masks(model, encoded)
     if not places:
         return xarray.Dataset()
     stages = stages_of(model.anatomy)
@@ -73,7 +82,7 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
     tokens = top(found, k)[1].unique().tolist()
     known = dict(zip(tokens, named(model, tokens), strict=True))
     best = xarray.Dataset(_best(found, k, known)).isel(layer=0)
-    return best.assign_coords(_places(encoded, places) | {"stage": stages.names})
+    return best.drop_vars("layer", errors="ignore").assign_coords(_places(encoded, places) | {"stage": stages.names})
 
 
 def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | None) -> list[int]:
@@ -81,7 +90,7 @@ def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | No
     count = len(encoded.tokens)
     if asked is None:
         _check_mask(model, encoded)
-        return [_last(encoded)] if model.anatomy.causal else _masks(model, encoded)
+        return [encoded.last] if model.anatomy.causal else _masks(model, encoded)
     wanted = numbers("position", asked)
     wrong = [place for place in wanted if not -count <= place < count]
     if wrong or not wanted:
@@ -94,13 +103,7 @@ def layers_of(asked: int | Iterable[int] | str | None, count: int) -> list[int]:
         raise BadInput(f"A layer is a number, a list of numbers or 'all', and {asked!r} was given.")
     if asked is None or asked == "all":
         return [count] if asked is None else list(range(count + 1))
-    found = numbers("layer", asked)
-    wrong = [layer for layer in found if not 0 <= layer <= count]
-    if wrong or not found:
-        raise BadInput(
-            f"The model has layers 0 (the embedding) to {count}, and {wrong[0] if wrong else 'none'} was asked for."
-        )
-    return found
+    return _arguments.layers(asked, 0, count)
 
 
 def named(model: Model, tokens: Sequence[int]) -> list[str]:
@@ -120,13 +123,6 @@ def _check_mask(model: Model, encoded: Encoded) -> None:
             f"The text has no mask; put {MASK} in the place of the word to be predicted, or name a position"
             " (--position, in Python: position=)."
         )
-
-
-def _last(encoded: Encoded) -> int:
-    """The last token that stands for text: some tokenizers put an end token behind it."""
-    return max(
-        (place for place, special in enumerate(encoded.special) if not special), default=len(encoded.special) - 1
-    )
 
 
 def _masks(model: Model, encoded: Encoded) -> list[int]:
@@ -164,7 +160,10 @@ def _labelled(
         **_places(encoded, places),
         "stage": stages.names,
         "other_stage": stages.names,
-        "rank": np.arange(1, arrays["top_id"][1].shape[-1] + 1),
+        "best": np.arange(1, arrays["top_id"][1].shape[-1] + 1),
+        "candidate": np.arange(1, arrays["top_id"][1].shape[-1] + 1),
+        "candidate_token": (("position", "candidate"), arrays["top"][1][-1, :, -1]),
+        "candidate_token_id": (("position", "candidate"), arrays["top_id"][1][-1, :, -1]),
         "vocabulary": np.arange(found.shape[-1]),
         "vocabulary_token": ("vocabulary", words),
     }
@@ -174,15 +173,16 @@ def _labelled(
 def _best(
     found: Float[Tensor, "l p g v"], k: int, words: Mapping[int, str] | np.ndarray
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The k best tokens of every stage, and where it puts the one that the last stage of the last layer puts first."""
+    """The k best tokens of every stage, and where it puts those of the last stage of the last layer."""
     by_stage = (*LEADING, "stage")
     best, tokens = (_numpy(values) for values in top(found, k))
-    first = found[-1, :, -1].argmax(dim=-1)[None, :, None].expand(found.shape[:-1])
+    candidates = torch.from_numpy(tokens[-1, :, -1]).to(found.device)
+    places = [place(found, one[None, :, None].expand(found.shape[:-1])) for one in candidates.unbind(dim=-1)]
     return {
-        "top": ((*by_stage, "rank"), np.vectorize(words.__getitem__, otypes=[object])(tokens)),
-        "top_id": ((*by_stage, "rank"), tokens),
-        "top_score": ((*by_stage, "rank"), best),
-        "prediction_rank": (by_stage, _numpy(place(found, first))),
+        "top": ((*by_stage, "best"), np.vectorize(words.__getitem__, otypes=[object])(tokens)),
+        "top_id": ((*by_stage, "best"), tokens),
+        "top_score": ((*by_stage, "best"), best),
+        "place": ((*by_stage, "candidate"), _numpy(torch.stack(places, dim=-1))),
     }
 
 
@@ -197,5 +197,5 @@ def _axis(name: str) -> tuple[str]:
 
 def _numpy(values: Tensor) -> np.ndarray:
     if values.is_floating_point():
-        values = values.to(torch.promote_types(values.dtype, torch.float32))
+        values = values.to(reported(values.dtype))
     return values.cpu().numpy()

@@ -1,10 +1,10 @@
 """One sentence, measured: a verified pass, every measure asked for, one labelled Dataset."""
 
 import itertools
-import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,93 +12,72 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence._arguments import numbers, share, whole
 from whence.errors import BadInput
-from whence.measures.flow.summaries import NEIGHBOURS
-from whence.measures.registry import (
-    MEASURES,
-    METHODS,
-    SCHEMA,
-    Settings,
-    Variable,
-    chosen,
-    options_of,
-    owners,
-    variables,
-)
+from whence.measures.options import Options
+from whence.measures.registry import Settings, Variable, axes, chosen, owners, variables
+from whence.measures.registry import measures as registered
+from whence.measures.request import Function, computes, layers_of, parameters_of, targets_of, with_bases
 from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
-from whence.models.capture import walk
-from whence.models.encode import Encoded, encode
-from whence.models.fingerprint import provenance as of_model
+from whence.models.capture import visit_blocks
+from whence.models.encode import encode
+from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.models.memory import HOST, Needs, budget, claim, gigabytes
+from whence.models.precision import reported
+from whence.sentence.label import labelled
 from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
-# options between 0 and 1, and whether 0 is one: only exact zeros; options that are whole numbers, and the least of them
-SHARES = {"tolerance": True, "block_error": False, "error": False}
-WHOLE = {"seed": 0, "memory": 1}
 log = logging.getLogger("whence")
 
 
 def measure(
     model: Model,
     text: object,
-    measures: str | Iterable[str] = ("attention",),
+    measures: str | Options | Iterable[str | Options] = ("attention",),
     *,
     layers: int | Iterable[int] | None = None,
+    targets: int | Iterable[int] | None = None,
     truncate: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-    **options: Any,
 ) -> xarray.Dataset:
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
-    `layers` keeps only those blocks (1 is the first). Blocks that do not attend, in hybrids, are NaN where attention is
-    needed. A text longer than the model takes is an error unless `truncate`.
-    `progress(done, of)` is called during the computation, and may end it by raising. Other keywords are options of
-    the measures, such as `mode` and `error` of contributions; the page of a measure in the documentation lists its own.
+    measures      names (`whence.list_measures` has them with their axes and papers), or options of a measure, as in
+                  whence.Contribution(error=0.01); a name alone means its defaults
+    layers        only these blocks; 1 is the first
+    targets       only the rows of these tokens, counted from 0, or from the end with -1
+    truncate      cut a text that is longer than the model takes, which is an error otherwise
+    memory_limit  bytes that may be taken; more is refused before the work. By default what the machine has free
+    progress      progress(done, of) is called during the computation, and may end it by raising
+
+    Blocks that do not attend, in hybrids, are NaN where attention is needed. An analysis that is there for one
+    variable and was not asked for of another is NaN in the other.
+
+    >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
+    >>> dict(ds.mixing.sizes)
+    {'analysis': 5, 'layer': 6, 'target': 1}
     """
-    wanted = chosen(measures, loaded(model).gives, model.anatomy.family)
-    names = list(dict.fromkeys(owners()[variable] for variable in wanted))
-    settled = settled_options(names, options)
+    wanted, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
     kept = layers_of(layers, model.anatomy.layers)
     _check_attending(kept, wanted.values(), model.anatomy)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
-    needed = needs(model, wanted, len(encoded.tokens), kept, settled)
-    used = settled | _claimed(needed, model, len(encoded.tokens), memory_limit, settled)
+    rows = targets_of(targets, len(encoded.tokens))
+    needed = needs(model, wanted, len(encoded.tokens), kept, options, rows)
+    memory = _claimed(needed, model, len(encoded.tokens), memory_limit)
+    settings = Settings(
+        model.anatomy, encoded.batch, layers=tuple(kept), targets=rows, memory=memory, progress=progress
+    )
     with torch.autocast(model.model.device.type, enabled=False):
-        arrays = _arrays(model, wanted, encoded, used, kept, progress)
-    attributes = provenance(model, names, settled) | _texts(given)
-    dataset = _labelled(arrays, wanted, encoded, kept, attributes)
-    return dataset.assign_attrs(_unproved(dataset, model.anatomy))
-
-
-def settled_options(names: Iterable[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of these measures, with their defaults, or one sentence on what makes no sense."""
-    found = options_of(names, given)
-    for name, zero in SHARES.items():
-        if found.get(name) is not None:
-            share(name, found[name], zero)
-    for name, least in WHOLE.items():
-        if found.get(name) is not None:
-            found[name] = whole(name, found[name], least)
-    return found
-
-
-def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
-    """The layers asked for, checked and in order; all when none are named."""
-    if asked is None:
-        return list(range(1, count + 1))
-    found = sorted(set(numbers("layer", asked)))
-    wrong = [layer for layer in found if not 1 <= layer <= count]
-    if wrong or not found:
-        raise BadInput(f"The model has layers 1 to {count}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return found
+        arrays, about = _arrays(settings, wanted, options)
+    dataset = labelled(arrays, about, wanted, encoded, settings)
+    attributes = provenance(model, options, parameters_of(options)) | _texts(given)
+    return dataset.assign_attrs(attributes | _unproved(dataset, model.anatomy))
 
 
 def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy: Anatomy) -> None:
@@ -108,135 +87,88 @@ def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy:
 
 
 def _arrays(
-    model: Model,
-    wanted: Mapping[str, Variable],
-    encoded: Encoded,
-    options: Mapping[str, Any],
-    layers: list[int],
-    progress: Callable[[int, int], None] | None,
-) -> dict[str, np.ndarray]:
-    """Variable -> array with all its axes."""
-    bases = {variable.base for variable in wanted.values() if variable.base is not None}
-    needed = frozenset(wanted) | bases
-    settings = Settings(model.anatomy, encoded.batch, needed, options, tuple(layers), progress)
-    across = computes("layers", needed)
-    visited = tuple(range(1, max(layers) + 1)) if across else tuple(layers)
-    found = _over_blocks(settings, computes("block", needed), visited)
-    for compute in across:
-        found |= compute(found, settings)
-    places = slice(None) if visited == tuple(layers) else [layer - 1 for layer in layers]
-    arrays = {name: _placed(found[name][places], wanted[name]) for name in wanted if name in found}
-    for compute in computes("model", needed):
-        arrays |= {name: _given(values, settings) for name, values in compute(settings).items() if name in wanted}
-    return arrays
+    asked: Settings, wanted: Mapping[str, Variable], options: Mapping[str, Options]
+) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
+    """Variable -> array with all its axes, and variable -> attributes."""
+    layers = asked.layers or ()
+    needed = with_bases(wanted)
+    settings = replace(asked, wanted=needed)
+    across = computes("layers", settings, options)
+    visited = tuple(range(1, max(layers) + 1)) if across else layers
+    found = _over_blocks(settings, computes("block", settings, options), visited, whole=bool(across))
+    for compute, own in across:
+        found |= compute(found, own)
+    places = slice(None) if visited == layers else [layer - 1 for layer in layers]
+    arrays = {name: _placed(found.pop(name)[places], wanted[name]) for name in wanted if name in found}
+    about: dict[str, dict[str, Any]] = {}
+    for compute, own in computes("model", settings, options):
+        for name, values in compute(own).items():
+            variable, _, attribute = name.partition(".")
+            if attribute and variable in wanted:
+                about.setdefault(variable, {})[attribute] = values.item()
+            elif name in wanted:
+                arrays[name] = _given(values, settings)
+    return {name: _rows(values, wanted[name], asked.targets) for name, values in arrays.items()}, about
 
 
-def computes(over: str, needed: Iterable[str]) -> list[Callable[..., Mapping[str, Tensor]]]:
-    """The functions behind the variables, each once."""
-    rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in sorted(needed))]
-    return list({row.source: row.compute for row in rows if row.over == over}.values())
+def _rows(values: np.ndarray, variable: Variable, targets: tuple[int, ...] | None) -> np.ndarray:
+    """Those of the targets asked for, unless only they are there."""
+    if targets is None or "target" not in variable.dims:
+        return values
+    axis = variable.dims.index("target")
+    return values if values.shape[axis] == len(targets) else values.take(targets, axis)
 
 
 def _over_blocks(
-    settings: Settings, computes: list[Callable[..., Mapping[str, Tensor]]], layers: tuple[int, ...]
+    settings: Settings, computes: list[tuple[Function, Settings]], layers: tuple[int, ...], whole: bool
 ) -> dict[str, Tensor]:
     """Variable -> tensor, layer first, batch second; one block's attention is alive at a time, NaN where there is none.
 
-    What a block gives is put into its place at once: pieces that are stacked in the end would be there twice.
+    What a block gives is put into its place at once: pieces that are stacked in the end would be there twice. Only the
+    targets asked for are kept, unless the `whole` maps are to be accumulated.
     """
     rows: dict[str, Tensor] = {}
     if not computes:
         return rows
     places = {layer: place for place, layer in enumerate(layers)}
-    steps, total = itertools.count(1), len(set(layers) & set(settings.anatomy.attending)) * len(computes)
-    dtype = precision(settings.anatomy.model.dtype)
+    attending = set(layers) & set(settings.anatomy.attending)
+    steps, total = itertools.count(1), len(attending) * len(computes)
+    dtype, known = reported(settings.anatomy.model.dtype), variables()
 
     def visit(block: Block) -> None:
         if block.layer not in places or not block.attends:
             return
-        for compute in computes:
-            for name, values in compute(block, settings).items():
-                if name in settings.wanted:
+        for compute, own in computes:
+            for name, values in compute(block, own).items():
+                if name in own.wanted:
+                    values = values if whole else _of_targets(values, known[name].dims, settings.targets)
                     if name not in rows:
                         rows[name] = torch.full((len(layers), *values.shape), torch.nan, dtype=dtype)
                     rows[name][places[block.layer]] = values
             if settings.progress is not None:
                 settings.progress(next(steps), total)
 
-    walk(settings.anatomy, settings.batch, visit)
+    if attending:
+        visit_blocks(settings.anatomy, settings.batch, visit, last=max(attending))
     return rows
 
 
-def stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
-    known = next(kept for kept in blocks if kept)
-    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
-    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
+def _of_targets(values: Tensor, dims: tuple[str, ...], targets: tuple[int, ...] | None) -> Tensor:
+    """The rows asked for, of a tensor that has the batch in the place of the layer."""
+    if targets is None or "target" not in dims:
+        return values
+    axis = 1 + [dim for dim in dims if dim != "layer"].index("target")
+    return values.index_select(axis, torch.tensor(targets, device=values.device))
 
 
 def _given(values: Tensor, settings: Settings) -> np.ndarray:
     """On the host, in the precision it is given back in."""
-    return values.to("cpu", precision(settings.anatomy.model.dtype)).numpy()
-
-
-def precision(dtype: torch.dtype) -> torch.dtype:
-    """float64 for a model in float64; float32 for all others, half precision included."""
-    return torch.promote_types(dtype, torch.float32)
+    return values.to("cpu", reported(settings.anatomy.model.dtype)).numpy()
 
 
 def _placed(values: Tensor, variable: Variable) -> np.ndarray:
     """Without the batch, the layer axis where the variable has it."""
     return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
-
-
-def _labelled(
-    arrays: Mapping[str, np.ndarray],
-    wanted: Mapping[str, Variable],
-    encoded: Encoded,
-    layers: list[int],
-    attributes: Mapping[str, Any],
-) -> xarray.Dataset:
-    data = {
-        name: (variable.dims, arrays[name], {"units": variable.unit, "long_name": variable.about})
-        for name, variable in wanted.items()
-    }
-    sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
-    return xarray.Dataset(data, _coordinates(sizes, encoded, layers), attributes)
-
-
-def _coordinates(sizes: Mapping[str, int], encoded: Encoded, layers: list[int]) -> dict[str, Any]:
-    """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
-    labels = {
-        "token": np.array(encoded.tokens, dtype=str),
-        "token_id": encoded.batch.ids[0].numpy(),
-        "word": np.array(encoded.words, dtype=str),
-        "is_special": np.array(encoded.special),
-    }
-    labels |= {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
-    tokens = len(encoded.tokens)
-    indices: dict[str, Any] = {
-        "target": np.arange(tokens),
-        "source": np.arange(tokens),
-        "head": np.arange(sizes.get("head", 0)),
-        "method": list(METHODS),
-        "distance": np.arange(1 - tokens, tokens),
-        "neighbour": list(NEIGHBOURS),
-    }
-    found = {"layer": np.array(layers)} | {name: values for name, values in indices.items() if name in sizes}
-    for axis in ("target", "source"):
-        if axis in sizes:
-            found |= {f"{axis}_{name}": (axis, values) for name, values in labels.items()}
-    return found
-
-
-def provenance(model: Model, names: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Where every number came from, in types that every file format keeps."""
-    return of_model(model) | {
-        "measures": ",".join(names),
-        "parameters": json.dumps(options, default=str, sort_keys=True),
-        "seed": int(options.get("seed", 0)),
-        "schema": SCHEMA,
-    }
 
 
 def _texts(given: Sentence) -> dict[str, str]:
@@ -255,35 +187,42 @@ def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:
 
 
 def needs(
-    model: Model, wanted: Mapping[str, Variable], tokens: int, layers: list[int], options: Mapping[str, Any]
+    model: Model,
+    wanted: Mapping[str, Variable],
+    tokens: int,
+    layers: list[int],
+    options: Mapping[str, Options],
+    targets: tuple[int, ...] | None = None,
 ) -> Needs:
     """What these variables take, said from sizes alone; no text is run."""
-    sizes = Sizes.of(model.anatomy, tokens, tuple(layers), options)
-    bases = {variable.base for variable in wanted.values() if variable.base is not None} - set(wanted)
-    kept = sum(_bytes(variable, sizes, sizes.layers) for variable in wanted.values())
-    kept += sum(_bytes(variables()[base], sizes, sizes.depth) for base in bases)
-    rows = [MEASURES[name] for name in dict.fromkeys(owners()[variable] for variable in (*wanted, *bases))]
-    works = [row.takes(sizes, options) for row in {row.source: row for row in rows}.values()]
-    most = max(works, key=lambda work: work.held + min(work.wanted, (options.get("memory") or MEMORY)))
-    return Needs(kept, most.held, most.wanted, most.least)
+    known, table = variables(), registered()
+    bases = with_bases(wanted) - wanted.keys()
+    names = dict.fromkeys(owners()[variable] for variable in (*wanted, *bases))
+    values = {name: options[name].values() if name in options else table[name].options().values() for name in names}
+    sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name]) for name in names}
+    sizes = next(iter(sized.values()))
+    kept = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in wanted.values())
+    kept += sum(_bytes(known[base], sizes, sizes.depth) for base in bases)
+    works = [table[name].takes(sized[name], values[name]) for name in names]
+    most = max(works, key=lambda work: work.held + work.uses(MEMORY))
+    return Needs(kept, most.held, most.uses, most.least)
 
 
-def _bytes(variable: Variable, sizes: Sizes, layers: int) -> int:
-    lengths = {"layer": layers, "head": sizes.heads, "method": len(METHODS), "neighbour": len(NEIGHBOURS)}
-    lengths |= {"target": sizes.tokens, "source": sizes.tokens, "distance": 2 * sizes.tokens - 1}
-    return sizes.number * math.prod(lengths[dim] for dim in variable.dims)
+def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:
+    known = axes()
+    lengths = {"layer": layers} | ({} if targets is None else {"target": len(targets)})
+    return sizes.number * math.prod(lengths.get(dim) or known[dim].size(sizes) for dim in variable.dims)
 
 
-def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, settled: Mapping[str, Any]) -> dict[str, int]:
-    """Says what will be taken or refuses it; gives what is left for derivatives where they did not get a budget."""
+def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int:
+    """Says what will be taken or refuses it; gives what is left for derivatives."""
     device = model.model.device
-    memory = settled.get("memory")
-    memory = budget(needed, device, limit, MEMORY) if memory is None else memory
-    taken = needed.on(device) + min(needed.wanted, memory)
+    memory = budget(needed, device, limit, MEMORY)
+    taken = needed.on(device) + needed.uses(memory)
     if taken > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
     remedy = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
     claim(taken, tokens, device, limit, remedy)
     if device.type != HOST.type:
         claim(needed.results, tokens, HOST, limit, remedy)
-    return {"memory": memory} if "memory" in settled else {}
+    return memory

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from whence._extras import require
+from whence._plugins import plugins
 from whence.errors import BadInput, Unsupported
 
 # asked before the rest is imported, which cannot be without them
@@ -55,9 +56,13 @@ def study(
 
 
 def find(name: str) -> Study:
-    if name not in STUDIES:
-        raise BadInput(f"There is no study {name!r}; there are: {', '.join(STUDIES)}.")
-    return importlib.import_module(f"whence.studies.{name.replace('-', '_')}").STUDY
+    """The study of this name, the library's own or of another package (entry points `whence.studies`)."""
+    if name in STUDIES:
+        return importlib.import_module(f"whence.studies.{name.replace('-', '_')}").STUDY
+    others = plugins("whence.studies", Study)
+    if name not in others:
+        raise BadInput(f"There is no study {name!r}; there are: {', '.join((*STUDIES, *others))}.")
+    return others[name]
 
 
 def _answered(section: Section, context: Context) -> Answered:

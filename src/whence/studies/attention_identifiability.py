@@ -19,13 +19,13 @@ KINDS = {"attention": "raw", "effective": "effective"}
 
 def _run(context: Context) -> Run:
     sentences = context.sentences(context.amount(24, 992), None, at_most(WORDS, least=4))
-    return context.run("attention", ["attention", "effective", "rank", "effective_correlation"], sentences)
+    return context.run("attention", ["attention", "effective", "value_rank", "effective_correlation"], sentences)
 
 
 def _by_length(context: Context) -> pandas.DataFrame:
     """One row per sentence: its length, and means over layers and heads."""
     run = _run(context)
-    names = ["rank", "nullity", "effective_correlation"]
+    names = ["value_rank", "nullity", "effective_correlation"]
     table = run.heads.groupby("sentence", as_index=False)[names].mean()
     return table.merge(run.sentences[["sentence", "tokens"]], on="sentence")
 

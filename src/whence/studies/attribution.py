@@ -9,6 +9,7 @@ import xarray
 
 from whence.corpus.open_run import Run
 from whence.measures.flow import summaries as flow
+from whence.measures.options import Contribution
 from whence.plot.drawing import SEPARATOR, Drawing
 from whence.studies.frame.context import Context, called, ends_and_middle, quartiles, spearman
 from whence.studies.frame.published import published, same_model
@@ -26,7 +27,7 @@ OPEN = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"})
 def _run(context: Context, place: int = 0) -> Run:
     corpus = context.corpora[place]
     sentences = context.sentences(context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])), corpus)
-    return context.run(f"contribution-{place}", ["contribution"], sentences, maps=True, error=ERROR)
+    return context.run(f"contribution-{place}", [Contribution(error=ERROR)], sentences, maps=True)
 
 
 def own(context: Context) -> Iterator[Item]:

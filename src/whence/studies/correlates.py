@@ -8,6 +8,7 @@ import pandas
 
 from whence.corpus.open_run import Run
 from whence.errors import BadInput
+from whence.measures.options import Contribution
 from whence.measures.registry import given_by
 from whence.plot.drawing import Drawing
 from whence.stats import contrasts, correlations, regressions
@@ -32,7 +33,8 @@ def _run(context: Context) -> Run:
     """Every word with every other: neighbours as far as a sentence reaches."""
     sentences = context.sentences(context.amount(6, 500), None, of_length(3, context.amount(20, 40)))
     measures = given_by(context.model.gives, MEASURES)
-    return context.run("pairs", measures, sentences, layers=_layers(context), neighbours=10_000, error=ERROR)
+    asked = [Contribution(error=ERROR) if name == "contribution" else name for name in measures]
+    return context.run("pairs", asked, sentences, layers=_layers(context), neighbours=10_000)
 
 
 def _layers(context: Context) -> tuple[int, ...] | None:

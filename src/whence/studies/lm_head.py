@@ -274,7 +274,7 @@ def lens(context: Context) -> Iterator[Item]:
         ignore_index=True,
     )
     before = float((ranks.iloc[:, -2] == 1).mean())
-    words = at_gap(context, layer="all", k=1)["top"].isel(stage=-1, rank=0).to_series()
+    words = at_gap(context, layer="all", k=1)["top"].isel(stage=-1, best=0).to_series()
     drawing = Drawing(
         "lines",
         table,
@@ -303,7 +303,7 @@ def _ranks_by_layer(context: Context) -> pandas.DataFrame:
     for place, given in enumerate(sentences, start=1):
         text = readable(context, given.text)
         if MASK in given.text and text:
-            rows.append(at_gap(context, text, layer="all", k=1)["prediction_rank"].isel(stage=-1).to_series())
+            rows.append(at_gap(context, text, layer="all", k=1)["place"].isel(stage=-1, candidate=0).to_series())
         if told:
             told(place, len(sentences))
     if not rows:

@@ -101,7 +101,7 @@ def _order(what: str, values: pandas.Series, statistic: str) -> Claim:
 def _answers(context: Context, found: xarray.Dataset, recipes: Sequence[str]) -> Iterator[Item]:
     """Hits as they are and after each change, as shares of the sentences that it applies to and that have an answer."""
     before = (found["hits"] / found.attrs["scored"]).expand_dims(recipe=["as it is"])
-    after = found["hits_after"] / found["rank_after"].notnull().sum("sentence")
+    after = found["hits_after"] / found["place_after"].notnull().sum("sentence")
     shares = xarray.concat([before, after], "recipe").sel(k=list(RANKS))
     table = shares.to_dataframe("found")[["found"]].reset_index().rename(columns={"recipe": "change"})
     ten = table[table["k"] == 10].set_index("change")["found"]

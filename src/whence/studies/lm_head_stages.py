@@ -1,6 +1,5 @@
 """What the sections about the LM head share: the sentence, the clozes, the names of the head's stages."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import xarray
 
 from whence.corpus.cloze import cloze
 from whence.errors import Unsupported
+from whence.sealed import digest
 from whence.sentence.lm_head import lm_head
 from whence.studies.frame.context import Context, called
 from whence.studies.frame.published import published
@@ -38,9 +38,9 @@ def readable(context: Context, text: str) -> str:
 
 
 def at_gap(context: Context, text: str | None = None, **options: Any) -> xarray.Dataset:
-    """The head at the first gap of the text, or of the study's sentence."""
-    found = lm_head(context.model, text or text_of(context), **options)
-    return found.isel(position=0) if "position" in found.dims else found
+    """The head at the first gap of the text, or of the study's sentence; of the last layer unless one is named."""
+    found = lm_head(context.model, text or text_of(context), **options).isel(position=0)
+    return found if "layer" in options else found.isel(layer=0)
 
 
 def names_of(found: xarray.Dataset) -> list[str]:
@@ -62,8 +62,8 @@ def sentences_of(context: Context, corpus: Corpus | None = None) -> Chosen:
 
 def folder(context: Context, verb: str, sentences: Chosen) -> Path:
     """Where this model's answers to these sentences are kept."""
-    of = repr((context.model.id, context.model.revision, sentences.key))
-    return context.out / "runs" / f"{verb}-{hashlib.sha256(of.encode()).hexdigest()[:8]}"
+    made = [context.model.id, context.model.revision, sentences.sha256]
+    return context.out / "runs" / f"{verb}-{digest(made)[:8]}"
 
 
 def clozes(context: Context, corpus: Corpus | None = None) -> xarray.Dataset:

@@ -8,11 +8,11 @@ import numpy as np
 import pandas
 
 from whence.corpus.open_run import Run
-from whence.measures.registry import METHODS
+from whence.measures.registry import MIXED as ANALYSES
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import FALLING, Context, called, falls, spearman
-from whence.studies.frame.published import METHODS as PRINTED
+from whence.studies.frame.published import ANALYSES as PRINTED
 from whence.studies.frame.published import published, same_model
 from whence.studies.frame.sentences import masked
 from whence.studies.frame.study import Beside, Claim, Item, Section, Shown, Study
@@ -43,19 +43,19 @@ def _about(context: Context, run: Run) -> str:
 
 
 def _long(run: Run) -> pandas.DataFrame:
-    """One row per token, layer and method."""
+    """One row per token, layer and analysis."""
     columns = ["layer", "token_id", "class"]
-    names = {f"mixing_{method}": method for method in METHODS}
+    names = {f"mixing_{analysis}": analysis for analysis in ANALYSES}
     table = run.tokens[[*columns, *names]].rename(columns=names)
-    return table.melt(columns, var_name="method", value_name="mixing")
+    return table.melt(columns, var_name="analysis", value_name="mixing")
 
 
 def means(context: Context) -> Iterator[Item]:
-    table = _long(_run(context)).groupby("method")["mixing"].agg(["mean", "min", "max", "size"]).loc[list(METHODS)]
+    table = _long(_run(context)).groupby("analysis")["mixing"].agg(["mean", "min", "max", "size"]).loc[list(ANALYSES)]
     theirs = published("kobayashi2021", "mixing_ratio_percent_wikipedia")
     ours = table.reset_index().rename(columns={"min": "low", "max": "high", "size": "n"})
     known = next((rows for name, rows in theirs.items() if same_model(context.model.id, name)), None)
-    ours["published"] = [np.nan if known is None else known[PRINTED[method]]["mean"] / 100 for method in METHODS]
+    ours["published"] = [np.nan if known is None else known[PRINTED[analysis]]["mean"] / 100 for analysis in ANALYSES]
     first, last = table["mean"].iloc[0], table["mean"].iloc[-1]
     yield Shown(
         "mixing_means",
@@ -63,12 +63,12 @@ def means(context: Context) -> Iterator[Item]:
         Drawing(
             "bars",
             ours,
-            "method",
+            "analysis",
             "mean",
             f"Attention alone seems to mix {first:.0%}; the whole attention block mixes {last:.0%}",
             f"mean over tokens and layers, lines from the smallest to the largest; {context.about}",
-            color="method",
-            order=METHODS,
+            color="analysis",
+            order=ANALYSES,
             published="published",
             y_title="from other tokens",
             x_title="",
@@ -101,7 +101,7 @@ def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) ->
     for name, figures in (printed | {"25 MultiBERTs": {"mean": many}}).items():
         of = {"model": name, "data": "Wikipedia (published)"}
         rows += [
-            of | {"figure": figure} | {m: values[PRINTED[m]] for m in METHODS} for figure, values in figures.items()
+            of | {"figure": figure} | {m: values[PRINTED[m]] for m in ANALYSES} for figure, values in figures.items()
         ]
     return pandas.DataFrame(rows)
 
@@ -116,10 +116,10 @@ def _kind(context: Context, classes: pandas.Series) -> pandas.Series:
 def by_type(context: Context) -> Iterator[Item]:
     table = _long(_run(context))
     table["kind"] = _kind(context, table["class"])
-    kinds = table.groupby(["method", "layer", "kind"], as_index=False)["mixing"].mean()
-    overall = table.groupby(["method", "layer"], as_index=False)["mixing"].mean().assign(kind="overall")
+    kinds = table.groupby(["analysis", "layer", "kind"], as_index=False)["mixing"].mean()
+    overall = table.groupby(["analysis", "layer"], as_index=False)["mixing"].mean().assign(kind="overall")
     grid = pandas.concat([kinds, overall]).reset_index(drop=True)
-    main = grid[grid["method"] == MAIN]
+    main = grid[grid["analysis"] == MAIN]
     top = main[main["kind"] == "overall"].sort_values("mixing").iloc[-1]
     yield Shown(
         "mixing_by_type",
@@ -135,7 +135,7 @@ def by_type(context: Context) -> Iterator[Item]:
             x_title="",
         ),
         table=grid,
-        note="The table has the other four methods too.",
+        note="The table has the other four analyses too.",
     )
     theirs = _printed_kinds()
     yield _kinds_beside(context, main.pivot(index="layer", columns="kind", values="mixing"), theirs)
@@ -146,7 +146,7 @@ def by_type(context: Context) -> Iterator[Item]:
 def _printed_kinds() -> pandas.DataFrame:
     """Layer by kind of token, as shares."""
     grids = published("kobayashi2021", "layer_by_token_type_percent_bert_base_wikipedia")
-    rows = {int(layer): methods[PRINTED[MAIN]] for layer, methods in grids.items()}
+    rows = {int(layer): analyses[PRINTED[MAIN]] for layer, analyses in grids.items()}
     return pandas.DataFrame.from_dict(rows, orient="index").sort_index() / 100
 
 
@@ -178,12 +178,12 @@ def _masks(grid: pandas.DataFrame, theirs: pandas.DataFrame) -> Claim:
 def frequency(context: Context) -> Iterator[Item]:
     table = _long(_run(context))
     table["special"] = _kind(context, table["class"]) != "normal"  # the mask is one, as in the paper
-    words = table.groupby(["method", "token_id"], as_index=False).agg(
+    words = table.groupby(["analysis", "token_id"], as_index=False).agg(
         mixing=("mixing", "mean"), special=("special", "first"), n=("mixing", "size")
     )
     words["rank"] = _ranks(context, words["token_id"])
     words = words.dropna(subset=["rank"])
-    main = words[(words["method"] == MAIN) & ~words["special"]]
+    main = words[(words["analysis"] == MAIN) & ~words["special"]]
     rho = spearman(main["rank"], main["mixing"])
     yield Shown(
         "mixing_frequency",
@@ -201,15 +201,15 @@ def frequency(context: Context) -> Iterator[Item]:
     )
     theirs = published("kobayashi2021", "spearman_frequency_rank_bert_base")
     rows = []
-    for method, part in words.groupby("method", sort=False):
+    for analysis, part in words.groupby("analysis", sort=False):
         normal = part[~part["special"]]
         rows.append(
             {
-                "method": PRINTED[str(method)],
+                "analysis": PRINTED[str(analysis)],
                 "ours, all": spearman(part["rank"], part["mixing"]),
                 "ours, without special": spearman(normal["rank"], normal["mixing"]),
-                f"{BASE}, all": theirs["all"][PRINTED[str(method)]],
-                f"{BASE}, without special": theirs["without_special"][PRINTED[str(method)]],
+                f"{BASE}, all": theirs["all"][PRINTED[str(analysis)]],
+                f"{BASE}, without special": theirs["without_special"][PRINTED[str(analysis)]],
             }
         )
     source = PurePath(context.frequency).name if context.frequency else "counts in this corpus itself"
@@ -240,8 +240,8 @@ def _ranks(context: Context, ids: pandas.Series) -> pandas.Series:
 
 
 def depth(context: Context) -> Iterator[Item]:
-    table = _long(_run(context)).groupby(["method", "layer"], as_index=False)["mixing"].mean()
-    main = table[table["method"] == MAIN]
+    table = _long(_run(context)).groupby(["analysis", "layer"], as_index=False)["mixing"].mean()
+    main = table[table["analysis"] == MAIN]
     rho = spearman(main["layer"], main["mixing"])
     yield Shown(
         "mixing_depth",
@@ -253,8 +253,8 @@ def depth(context: Context) -> Iterator[Item]:
             "mixing",
             f"From the first to the last layer it goes from {main.mixing.iloc[0]:.0%} to {main.mixing.iloc[-1]:.0%}",
             f"mean over tokens; {context.about}",
-            color="method",
-            order=METHODS,
+            color="analysis",
+            order=ANALYSES,
             y_title="from other tokens",
             limits=(0.0, 1.0),
         ),
@@ -304,31 +304,31 @@ def side_by_side(context: Context) -> Iterator[Item]:
         runs[name] = _measured(context, f"mixing-other-{number}", context.corpus, model)
     rows = []
     for name, run in runs.items():
-        means = _long(run).groupby("method", sort=False)["mixing"].mean()
-        rows += [{"of": name, "method": method, "mixing": value} for method, value in means.items()]
+        means = _long(run).groupby("analysis", sort=False)["mixing"].mean()
+        rows += [{"of": name, "analysis": analysis, "mixing": value} for analysis, value in means.items()]
     table = pandas.DataFrame(rows)
-    spread = table[table["method"] == MAIN]["mixing"]
+    spread = table[table["analysis"] == MAIN]["mixing"]
     yield Shown(
         "mixing_data",
         "Kobayashi et al. 2021, other models and data",
         Drawing(
             "grid",
             table,
-            "method",
+            "analysis",
             "of",
             f"{PRINTED[MAIN]} is {_span(spread)} on everything measured",
             f"mean over tokens and layers; {context.model.id}",
             value="mixing",
             x_title="",
             y_title="",
-            order=METHODS,
+            order=ANALYSES,
         ),
     )
-    ours = table.pivot(index="of", columns="method", values="mixing").loc[
-        list(dict.fromkeys(table["of"])), list(METHODS)
+    ours = table.pivot(index="of", columns="analysis", values="mixing").loc[
+        list(dict.fromkeys(table["of"])), list(ANALYSES)
     ]
     theirs = published("kobayashi2021", "mixing_ratio_percent_bert_base_other_data")
-    means_of = {name: {m: values[PRINTED[m]]["mean"] for m in METHODS} for name, values in theirs.items()}
+    means_of = {name: {m: values[PRINTED[m]]["mean"] for m in ANALYSES} for name, values in theirs.items()}
     printed = pandas.DataFrame.from_dict(means_of, orient="index").rename(
         index=lambda name: f"{name} ({BASE}, published)"
     )
@@ -355,7 +355,7 @@ STUDY = Study(
     data="running text such as --data text:wikipedia.txt, or several corpora",
     sections=(
         Section(
-            "Mixing ratios by method",
+            "Mixing ratios by analysis",
             "How large is the share that comes from other tokens, when more and more of the block is counted?",
             means,
             NEEDS,

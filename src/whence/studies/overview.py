@@ -51,7 +51,7 @@ def _about(run: Run) -> dict[str, object]:
         "data": corpus["name"],
         "finished": run.finished,
         **counts,
-        "seed": run.manifest["seed"],
+        "seed": run.attrs["seed"],
         "weights_sha256": model["weights_sha256"],
         **{f"{name}_version": found for name, found in run.manifest["versions"].items()},
     }

@@ -10,10 +10,11 @@ import numpy as np
 import pandas
 import xarray
 
-from whence.identity import identify
-from whence.identity.keys import digest, weights_digest
+from whence.corpus.identify import identify
+from whence.models.fingerprint import weights_sha256
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
+from whence.sealed import digest
 from whence.studies.frame.context import Context, called, spearman
 from whence.studies.frame.sentences import Prepare, at_most
 from whence.text.readers import Corpus
@@ -80,7 +81,7 @@ def identified(
     most = min(size(context).sentences, SAMPLE.get((corpus or context.corpus).format, FULL.sentences))
     sentences = context.sentences(most, corpus, long_enough(of))
     asked: dict[str, Any] = {"layers": list(layers or layers_of(context, probe, of)), "folds": folds} | options
-    made = [of.id, weights_digest(of), sentences.key, probe, loss, asked, version("whence")]
+    made = [of.id, weights_sha256(of), sentences.sha256, probe, loss, asked, version("whence")]
     path = context.out / "runs" / f"identify-{probe}-{loss}-{digest(made)[:12]}.json"
     if path.exists():
         return xarray.Dataset.from_dict(json.loads(path.read_text(encoding="utf-8")))

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from whence.errors import BadInput, WhenceError
-from whence.web.jobs import Busy, Cancelled, TooLong
+from whence.web.jobs import Busy, Cancelled, TimedOut
 from whence.web.results import Gone
 
 
@@ -31,7 +31,7 @@ STATUS: dict[type[Exception], int] = {
     Gone: 410,
     Cancelled: 409,
     TooLarge: 413,
-    TooLong: 413,
+    TimedOut: 413,
     WhenceError: 422,
 }
 _SENTENCES: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Lifespan
 
 from whence.errors import Unsupported
-from whence.measures.registry import MEASURES
+from whence.measures.registry import measures as registered
 from whence.models.load import Model
 from whence.page.bundle import style
 from whence.page.report import page as page_of
@@ -65,7 +65,7 @@ class Explorer(FastAPI):
         described = super().openapi()
         fields = described["components"]["schemas"]["Ask"]["properties"]
         fields["model"]["enum"] = list(self.service.models)
-        fields["measures"]["items"]["enum"] = [*MEASURES, HEAD]
+        fields["measures"]["items"]["enum"] = [*registered(), HEAD]
         return described
 
 

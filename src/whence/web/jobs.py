@@ -35,7 +35,7 @@ class Cancelled(WhenceError):
     """Nobody waits for this job any more."""
 
 
-class TooLong(BadInput):
+class TimedOut(BadInput):
     """A job that took more time than one may take."""
 
 
@@ -157,7 +157,7 @@ class Jobs:
             if not job.tickets:
                 raise _cancelled()
             if time.monotonic() - began > self.seconds:
-                raise TooLong(f"The computation took longer than {self.seconds:.0f} s; shorten the text.")
+                raise TimedOut(f"The computation took longer than {self.seconds:.0f} s; shorten the text.")
             job.done, job.of = done, of
 
         return progress

@@ -21,9 +21,7 @@ def prediction(model: Model, given: Sentence, positions: list[int] | None, trunc
     `state` counts layers from 0, the embeddings; the scores over the whole vocabulary are left behind.
     """
     found = lm_head(model, given, positions, layer="all", k=BEST, truncate=truncate)
-    found = found if "position" in found.dims else found.expand_dims("position")
-    found = found.drop_vars("rank").rename(rank="best")  # a measure is called `rank` as well
     stages, lens = found.isel(layer=-1), found.isel(stage=-1).rename(layer="state")
-    kept = stages[["top", "top_id", "top_score", "prediction_rank"]].assign(head_spearman=stages["spearman"])
-    by_layer = {f"lens_{name}": lens[name] for name in ("top", "top_score", "prediction_rank")}
+    kept = stages[["top", "top_id", "top_score", "place"]].assign(head_spearman=stages["spearman"])
+    by_layer = {f"lens_{name}": lens[name] for name in ("top", "top_score", "place")}
     return kept.assign(by_layer).drop_vars(["layer", "stage"], errors="ignore").assign_coords(stage=found["stage"])

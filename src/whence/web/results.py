@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections import OrderedDict
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from whence.errors import BadInput, WhenceError
+from whence.measures.registry import ANALYSES
+from whence.sealed import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +26,7 @@ class Gone(WhenceError):
 
 def key(*content: object) -> str:
     """The same content, the same key."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+    return digest(content)[:32]
 
 
 class Results:
@@ -76,12 +78,24 @@ def merge(datasets: list[xarray.Dataset]) -> xarray.Dataset:
     same = {tuple(str(dataset.attrs[name]) for name in ("model", "revision", "text", "pair")) for dataset in datasets}
     if len(same) > 1 or len({_tokens(dataset) for dataset in datasets if "target_token_id" in dataset}) > 1:
         raise BadInput("These results are of different sentences or models; only parts of one can be put together.")
+    datasets = _same_analyses(datasets)
     whole = xarray.merge(datasets, compat="override", join="exact", combine_attrs="override")
+    for name in ("norms", "rollout"):  # one result has some of their analyses, another has others
+        parts = [dataset[name] for dataset in datasets if name in dataset]
+        if len(parts) > 1:
+            whole[name] = reduce(lambda first, second: first.fillna(second), parts)
     measures = dict.fromkeys(name for dataset in datasets for name in str(dataset.attrs["measures"]).split(","))
     parameters: dict[str, object] = {}
     for dataset in datasets:
         parameters |= json.loads(str(dataset.attrs["parameters"]))
     return whole.assign_attrs(measures=",".join(measures), parameters=json.dumps(parameters, sort_keys=True))
+
+
+def _same_analyses(datasets: list[xarray.Dataset]) -> list[xarray.Dataset]:
+    """Each with all analyses that one of them has, NaN where it has none."""
+    there = {name for dataset in datasets if "analysis" in dataset.coords for name in dataset["analysis"].values}
+    every = [name for name in ANALYSES if name in there]
+    return [each.reindex(analysis=every) if "analysis" in each.coords else each for each in datasets]
 
 
 def _tokens(dataset: xarray.Dataset) -> tuple[int, ...]:

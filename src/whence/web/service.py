@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import MEASURES, given_by, options_of, owners
+from whence.measures.registry import given_by, owners, with_options
+from whence.measures.registry import measures as registered
 from whence.models.encode import encode, limit, own_mask
 from whence.sentence.measure import measure
 from whence.text.sentence import sentence
@@ -20,6 +21,7 @@ from whence.web.answers import TooLarge
 from whence.web.jobs import Jobs, Progress
 from whence.web.lm_head import prediction
 from whence.web.results import Results, key
+from whence.web.unasked import planned
 
 if TYPE_CHECKING:
     from whence.models.load import Model
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
 # measures that take longer than the forward pass by far, so that others may go first
 SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"})
 GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
-PORTION = 2**26  # bytes for gradients at a time: with more, nothing is told and nothing can be cancelled for long
 HEAD = "head"
+ABOUT_HEAD = "What every stage of the LM head says, and the head after every layer."
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
 SHORT = 40
@@ -84,11 +86,8 @@ class Service:
 
     def about(self) -> dict[str, Any]:
         """What can be asked for, and the limits."""
-        measures = {name: {"about": row.about, "slow": cost([name]) > 0} for name, row in MEASURES.items()}
-        measures[HEAD] = {
-            "about": "What every stage of the LM head says, and the head after every layer.",
-            "slow": False,
-        }
+        told = {name: row.about for name, row in registered().items()} | {HEAD: ABOUT_HEAD}
+        measures = {name: {"about": said, "slow": cost([name]) > 0} | planned(name) for name, said in told.items()}
         models = [_described(name, model) | {"pace": self._pace[model.id]} for name, model in self.models.items()]
         return {"models": models, "measures": measures, "tokens": self.limits.tokens, "version": WHENCE}
 
@@ -114,7 +113,8 @@ class Service:
             dataset = prediction(model, given, options["positions"], truncate)
         else:
             began = time.monotonic()
-            dataset = measure(model, given, names, truncate=truncate, progress=progress, **options)
+            asked = with_options(names, options)
+            dataset = measure(model, given, asked, truncate=truncate, progress=progress)
             if names == ["contribution"]:
                 self._learn(model, dataset.sizes["target"], time.monotonic() - began)
         self.results.put(place, dataset.assign_attrs(_cut(model, given, truncate)))
@@ -145,19 +145,20 @@ WHENCE = version("whence")
 def cost(names: list[str]) -> int:
     """0 for what a forward pass gives, 1 for the rest."""
     rows = [owners().get(name, name) for name in names]
-    return int(any(row in SLOW or (row in MEASURES and MEASURES[row].over == "model") for row in rows))
+    known = registered()
+    return int(any(row in SLOW or (row in known and known[row].over == "model") for row in rows))
 
 
 def _options(names: list[str], asked: Ask) -> dict[str, Any]:
-    """The error asked for, where a measure knows one, and small portions; names that are none are refused here."""
+    """The error asked for, where a measure knows one; names that are none are refused here."""
     if names == [HEAD]:
         return {"positions": asked.positions}
-    unknown = [name for name in names if name not in MEASURES and name not in owners() and name != HEAD]
+    known = registered()
+    unknown = [name for name in names if name not in known and name not in owners() and name != HEAD]
     if unknown:
-        raise BadInput(f"There is no measure {unknown[0][:80]!r}; there are: {', '.join(MEASURES)}.")
-    known = options_of([owners().get(name, name) for name in names if name != HEAD], {})
-    error = {"error": asked.error} if asked.error is not None and "error" in known else {}
-    return error | ({"memory": PORTION} if "gradient" in names else {})
+        raise BadInput(f"There is no measure {unknown[0][:80]!r}; there are: {', '.join(known)}.")
+    having = {option for name in names if name != HEAD for option in known[owners().get(name, name)].options.names()}
+    return {"error": asked.error} if asked.error is not None and "error" in having else {}
 
 
 def _cut(model: Model, given: Sentence, truncate: bool) -> dict[str, int]:
@@ -185,7 +186,7 @@ def _described(name: str, model: Model) -> dict[str, Any]:
         "causal": anatomy.causal,
         "mask": model.tokenizer.mask_token is not None,
         "tokens": limit(anatomy, model.tokenizer),
-        "measures": [*given_by(model.gives, MEASURES), *({HEAD} & model.gives)],
+        "measures": [*given_by(model.gives, registered()), *({HEAD} & model.gives)],
     }
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from whence.page.arrays import aligned, sent
 from whence.page.payload import describe, drawn
+from whence.plot import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 def packed(dataset: xarray.Dataset, have: Container[str] = ()) -> bytes:
     """The Dataset as the page reads it, without the arrays the page has."""
+    dataset = flattened(dataset)
     variables, bodies, start = {}, [], 0
     for name in drawn(dataset):
         if name not in have:

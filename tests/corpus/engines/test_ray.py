@@ -1,10 +1,15 @@
 """Ray: the same folder byte for byte, whatever becomes of the nodes."""
 
+import os
 import random
+import signal
+import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +21,28 @@ from whence.corpus.parts import Part
 from whence.errors import BadInput, Unsupported
 
 MEMORY = 80 * 2**20
+# what of a Worker the engine looks at before it sends it away
+LIGHT = SimpleNamespace(
+    plan=SimpleNamespace(threads=1), model=SimpleNamespace(model=SimpleNamespace(device=torch.device("cpu")))
+)
+DRIVER = """
+import os, sys, time
+import ray
+from tests.corpus.engines.test_ray import LIGHT
+from whence.corpus.engines import ray as engine
+from whence.corpus.parts import Part
+
+class Endless:
+    def __init__(self, shipped): pass
+    def ready(self): pass
+    def do(self, part): return os.getpid() if part.number == 0 else time.sleep(3600)
+
+engine._Actor = Endless
+ray.init(address=sys.argv[1], log_to_driver=False)
+actors = engine._actors(ray, LIGHT, ray.put(None), 1)
+for process in engine._shared_out(ray, actors, (Part(number, 0, ()) for number in range(2))):
+    print(process, flush=True)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +89,65 @@ def test_a_node_is_killed_in_mid_run(model, cluster, tmp_path):
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_a_worker_is_killed_twice(cluster, tmp_path, monkeypatch):
+    import ray
+
+    class Killed:
+        """Dies at part 2, and the next one too."""
+
+        def __init__(self, shipped):
+            self.folder = ray.get(shipped[0])
+
+        def ready(self): ...
+
+        def do(self, part):
+            deaths = len(list(self.folder.iterdir()))
+            if part.number == 2 and deaths < 2:
+                (self.folder / f"{deaths}").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return part.number
+
+    monkeypatch.setattr(engine, "_Actor", Killed)
+    shipped = ray.put(tmp_path)  # held, as the engine does
+    actors = engine._actors(ray, LIGHT, shipped, 1)
+    found = engine._shared_out(ray, actors, (Part(number, 0, ()) for number in range(5)))
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    assert len(list(tmp_path.iterdir())) == 2
+    ray.kill(actors[0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_a_worker_for_which_there_is_no_room(cluster, monkeypatch):
+    import ray
+
+    monkeypatch.setattr(engine, "PATIENCE", 0.2)
+    crowded = SimpleNamespace(plan=SimpleNamespace(threads=64), model=LIGHT.model)
+    actors = engine._actors(ray, crowded, ray.put(None), 1)
+    with pytest.raises(BadInput, match=r"^No Ray worker was ready within 0.2 seconds; look"):
+        list(engine._shared_out(ray, actors, iter([Part(0, 0, ())])))
+    ray.kill(actors[0])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_actors_end_with_their_driver(cluster):
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, cluster.address], stdout=subprocess.PIPE, text=True)
+    with driver:
+        actor = int(driver.stdout.readline())
+        os.kill(actor, 0)  # it is there
+        driver.kill()
+    for _ in range(1200):  # a minute, which it never takes
+        try:
+            os.kill(actor, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("the actor outlived its driver")
+
+
 def test_without_the_package_it_says_what_to_install(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(Unsupported, match=r"pip install 'whence\[ray\]'"):
@@ -79,7 +165,7 @@ class FakeRay:
     def __init__(self, seed: int, lost: float):
         self.chance, self.lost = random.Random(seed), lost
 
-    def wait(self, calls, num_returns):
+    def wait(self, calls, num_returns, timeout):
         chosen = self.chance.choice(calls)
         return [chosen], [call for call in calls if call is not chosen]
 
@@ -122,6 +208,39 @@ def _raise(error):
 def test_workers_that_cannot_be_made():
     with pytest.raises(BadInput, match=r"^No Ray worker could be started \(cannot be made\)"):
         list(engine._shared_out(FakeRay(0, 1), [FakeActor(), FakeActor()], iter([Part(0, 0, ())])))
+
+
+def test_nobody_gets_ready():
+    ray, waited = FakeRay(0, 0), []
+    ray.wait = lambda calls, num_returns, timeout: (waited.append(timeout), ([], calls))[1]
+    with pytest.raises(BadInput, match=r"^No Ray worker was ready within 300 seconds; look .* where it stopped"):
+        list(engine._shared_out(ray, [FakeActor(), FakeActor()], iter([Part(0, 0, ())])))
+    assert waited == [engine.PATIENCE]
+
+
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 99))
+def test_only_those_who_are_not_at_work_are_waited_for_with_a_limit(count, workers, seed):
+    ray, actors = FakeRay(seed, 0.1), [FakeActor() for _ in range(workers)]
+    limits = []
+
+    def wait(calls, num_returns, timeout):
+        limits.append((any(method == "do" for method, _ in calls), timeout))
+        return FakeRay.wait(ray, calls, num_returns, timeout)
+
+    ray.wait = wait
+    list(engine._shared_out(ray, actors, iter([Part(number, 0, ()) for number in range(count)])))
+    assert set(limits) <= {(True, None), (False, engine.PATIENCE)}
+
+
+def test_one_that_cannot_be_made_is_told_of(caplog):
+    ray = FakeRay(0, 0)
+    broken, sound = FakeActor(), FakeActor()
+    broken.ready = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=lambda: ("broken", object())))
+    ray.get = lambda call: _raise(ray.exceptions.RayActorError("no memory")) if call[0] == "broken" else call[1]
+    ray.wait = lambda calls, num_returns, timeout: ([calls[0]], calls[1:])
+    part = Part(0, 0, ())
+    assert list(engine._shared_out(ray, [broken, sound], iter([part]))) == [part]
+    assert "a worker could not be started (no memory)" in caplog.text
 
 
 def test_a_part_that_costs_every_worker_is_given_up():

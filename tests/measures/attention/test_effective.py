@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.families import DISTINCT, build
+from tests.families import DISTINCT, batch, build
 from tests.measures.rows import (
     MASKS,
     allowed,
@@ -20,6 +20,7 @@ from tests.measures.rows import (
     padded_batch,
     random_block,
 )
+from whence.measures.attention import spaces
 from whence.measures.attention.effective import correlation, effective, null, nullity, nullity_with_sums, rank
 from whence.models.block import Batch
 from whence.models.capture import trace
@@ -108,6 +109,27 @@ def test_zero_values_get_no_weight(kind):
     found = effective(dataclasses.replace(block, grouped_values=values), everything(block))
     assert found[..., [0, 3]].abs().max() < 1e-6
     assert found[0, 2:].abs().max() == 0
+
+
+def test_a_projection_changed_behind_torchs_back_is_noticed(monkeypatch):
+    """What is known of a projection is remembered; a change through .data leaves a tensor's version as it was."""
+    asked, own_room = [], spaces._room
+    monkeypatch.setattr(spaces, "_room", lambda weight: asked.append(weight) or own_room(weight))
+    spaces._rooms.clear()
+    anatomy, tokens = locate(build("bert")), batch([40])
+
+    def correct():
+        return all(
+            apart(effective(block, tokens.mask), naive_projection(block, tokens.mask)) < 1e-5
+            for block in trace(anatomy, tokens).blocks
+        )
+
+    assert correct() and correct()
+    assert len(asked) == anatomy.layers
+    for module in anatomy.projections.values():
+        module.weight.data[:, 1] = module.weight.data[:, 0]
+    assert correct()
+    assert len(asked) == 2 * anatomy.layers
 
 
 def test_a_projection_that_lacks_rank_leaves_less():

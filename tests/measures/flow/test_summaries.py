@@ -60,7 +60,9 @@ def test_history():
 @pytest.mark.parametrize("layers", [None, [2, 5]])
 def test_the_dataset_has_them_with_their_places(builtin, layers):
     """Against the sums written out, from the map in the same Dataset."""
-    found = whence.measure(builtin, "A cat sat on it.", ["contribution", "origin"], layers=layers, mode="exact")
+    found = whence.measure(
+        builtin, "A cat sat on it.", [whence.Contribution(mode="exact"), whence.Origin(mode="exact")], layers=layers
+    )
     c, tokens = found.contribution.values, found.sizes["target"]
     np.testing.assert_array_equal(found.self_contribution, [[row[i, i] for i in range(tokens)] for row in c])
     np.testing.assert_array_equal(found.own_largest, [[row[i].argmax() == i for i in range(tokens)] for row in c])
@@ -68,11 +70,11 @@ def test_the_dataset_has_them_with_their_places(builtin, layers):
     np.testing.assert_allclose(found.by_distance.sel(distance=2), np.sum(ahead, axis=1), rtol=1e-5)
     third = (c[:, 3, 0] + c[:, 3, 6]) / 2
     np.testing.assert_allclose(found.by_neighbour.sel(neighbour="3", target=3), third, rtol=1e-5)
-    assert int(found.contribution_probes) == builtin.anatomy.width and not found.contribution_error.any()
-    assert float(found.contribution_misplaced) == 0
+    assert found.contribution.attrs["probes"] == builtin.anatomy.width and not found.contribution_se.any()
+    assert found.contribution.attrs["misplaced"] == 0
 
 
 def test_it_is_said_how_many_directions_were_tried_and_what_they_reached(builtin):
-    found = whence.measure(builtin, "A cat sat on it.", ["jacobian", "origin"], mode="sketch", error=0.1)
-    assert 4 <= int(found.jacobian_probes) < builtin.anatomy.width
-    assert 0 < float(found.jacobian_misplaced) <= 0.1
+    found = whence.measure(builtin, "A cat sat on it.", whence.Jacobian(mode="sketch", error=0.1))
+    assert 4 <= found.jacobian.attrs["probes"] < builtin.anatomy.width
+    assert 0 < found.jacobian.attrs["misplaced"] <= 0.1

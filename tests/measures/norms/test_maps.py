@@ -25,10 +25,10 @@ LIMITS = {torch.float32: 1e-5, torch.float64: 1e-10}
 def test_maps_and_mixing_are_those_of_the_vectors(name, dtype):
     (_, block, *_), rows = captured(name, dtype)
     found = maps_and_mixing(block, rows.mask)
-    for method, ratio in zip(NAMES, found["mixing"].unbind(dim=1), strict=True):
-        if method in VECTORS:
-            vectors = attention_vectors(block, rows.mask, method)
-            assert apart(found[method], vectors.norm(dim=-1)) < LIMITS[dtype]
+    for analysis, ratio in zip(NAMES, found["mixing"].unbind(dim=1), strict=True):
+        if analysis in VECTORS:
+            vectors = attention_vectors(block, rows.mask, analysis)
+            assert apart(found[analysis], vectors.norm(dim=-1)) < LIMITS[dtype]
             assert apart(ratio, ratios(vectors)) < LIMITS[dtype]
 
 
@@ -68,8 +68,8 @@ def test_weights(name):
 def test_alone_and_together_are_the_same(name):
     blocks, rows = captured(name, torch.float64)
     together = maps_and_mixing(blocks[1], rows.mask)
-    for method in NAMES:
-        assert torch.equal(maps(blocks[1], rows.mask, [method])[method], together[method])
+    for analysis in NAMES:
+        assert torch.equal(maps(blocks[1], rows.mask, [analysis])[analysis], together[analysis])
     assert torch.allclose(mixing(blocks[1], rows.mask), together["mixing"], rtol=1e-12)
     assert torch.allclose(mixing(blocks[1], rows.mask, ["attnres_n"])[:, 0], together["mixing"][:, 3], rtol=1e-12)
 
@@ -94,10 +94,10 @@ def test_padding_and_company_change_nothing(name, side):
         alone = batch([int(real.sum())])
         alone = dataclasses.replace(alone, ids=rows.ids[row, real][None])
         single = maps_and_mixing(trace(anatomy, alone).blocks[1], alone.mask)
-        for method in NAMES:
-            assert apart(found[method][row][real][:, real], single[method][0]) < 1e-5
+        for analysis in NAMES:
+            assert apart(found[analysis][row][real][:, real], single[analysis][0]) < 1e-5
         assert apart(found["mixing"][row][:, real], single["mixing"][0]) < 1e-5
-        assert not any(found[method][row][~real].any() or found[method][row][:, ~real].any() for method in NAMES)
+        assert not any(found[analysis][row][~real].any() or found[analysis][row][:, ~real].any() for analysis in NAMES)
         assert not found["mixing"][row][:, ~real].any()
 
 
@@ -125,13 +125,13 @@ def test_any_block(case):
     """Lengths are those of the vectors, ratios are shares, and the triangle inequality holds."""
     block, mask = case
     found = maps_and_mixing(block, mask)
-    for place, method in enumerate(NAMES):
+    for place, analysis in enumerate(NAMES):
         ratio = found["mixing"][:, place]
         assert bool((ratio >= 0).all() and (ratio <= 1 + 1e-9).all())
-        if method in VECTORS:
-            vectors = attention_vectors(block, mask, method)
-            assert apart(found[method], vectors.norm(dim=-1)) < 1e-7
-            assert bool((found[method].sum(dim=-1) >= vectors.sum(dim=2).norm(dim=-1) * (1 - 1e-7)).all())
+        if analysis in VECTORS:
+            vectors = attention_vectors(block, mask, analysis)
+            assert apart(found[analysis], vectors.norm(dim=-1)) < 1e-7
+            assert bool((found[analysis].sum(dim=-1) >= vectors.sum(dim=2).norm(dim=-1) * (1 - 1e-7)).all())
     assert bool((head_norms(block, mask).sum(dim=1) * (1 + 1e-7) >= found["attn_n"]).all())
 
 

@@ -1,15 +1,18 @@
-// Data, state, scales, alignment and layout: what is computed without a browser.
+// @ts-check
+// Data, state, scales and alignment: what is computed without a browser.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { aligned } from "../../../src/whence/page/js/core/align.js";
-import { plane, said, shares, sinceInput } from "../../../src/whence/page/js/core/data.js";
+import { byLayer, error, farthest, lacking, largest, listed } from "../../../src/whence/page/js/core/data.js";
+import { notes, plane, said, shares, sinceInput, values } from "../../../src/whence/page/js/core/data.js";
 import { wrapped } from "../../../src/whence/page/js/core/leave.js";
 import { inkOn, limit, nice, number, percent, scale } from "../../../src/whence/page/js/core/scale.js";
 import { chosen, moved, selected, text } from "../../../src/whence/page/js/core/state.js";
 
 const tokens = (words) => words.split(" ").map((word) => ({ text: word, shown: word, special: word.startsWith("[") }));
+/** @type {any} */
 const palette = { sequential: ["#ffffff", "#000000"], diverging: ["#ff8000", "#ffffff", "#0000ff"] };
 
 // A few hundred cases that are the same every time.
@@ -83,12 +86,15 @@ test("numbers are written for people", () => {
 const matrix = Float32Array.of(1, 3, 2, 2);
 const variable = { dims: ["layer", "target", "source"], shape: [1, 2, 2], signed: false, values: matrix, scale: null };
 const wordings = { comes: { since_input: true }, takes: { since_input: false } };
+/** @type {any} */
 const data = {
   tokens: tokens("a b"),
   layers: [1],
   heads: 0,
   causal: false,
   cache: new Map(),
+  errors: {},
+  absent: {},
   variables: { map: variable },
   styles: { map: { wording: "takes" }, far: { wording: "comes" } },
   wordings,
@@ -100,13 +106,53 @@ test("rows are shares of their sum", () => {
 });
 
 test("steps, factors and differences give the numbers back", () => {
-  const steps = { shape: [1, 2, 2], values: Int16Array.of(1, 3, -32768, 2), scale: Float32Array.of(0.5) };
-  assert.deepEqual([...plane(steps, 0)], [0.5, 1.5, NaN, 1]);
+  /** @type {Record<string, any>} */
+  const given = {};
+  given.steps = { shape: [1, 2, 2], values: Int16Array.of(1, 3, -32768, 2), scale: Float32Array.of(0.5) };
+  assert.deepEqual([...plane(given.steps, 0)], [0.5, 1.5, NaN, 1]);
   const left = { shape: [1, 2, 1], values: Float32Array.of(1, 2), scale: null };
   const right = { shape: [1, 1, 2], values: Float32Array.of(3, 4), scale: null };
-  const product = { shape: [1, 2, 2], factors: [left, right] };
-  assert.deepEqual([...plane(product, 0)], [3, 4, 6, 8]);
-  assert.deepEqual([...plane({ of: [product, variable] }, 0)], [2, 1, 4, 6]);
+  given.product = { shape: [1, 2, 2], factors: [left, right] };
+  assert.deepEqual([...plane(given.product, 0)], [3, 4, 6, 8]);
+  given.difference = { of: [given.product, variable] };
+  assert.deepEqual([...plane(given.difference, 0)], [2, 1, 4, 6]);
+});
+
+test("a field is read from its variable as its row says", () => {
+  /** @type {(read: string, place?: number) => any} */
+  const field = (read, place = 0) => ({ variable: "map", read, place });
+  assert.deepEqual([...values(data, field("own"), 0)], [1, 2]);
+  assert.deepEqual([...values(data, field("others"), 0)], [0, -1]);
+  assert.deepEqual([...values(data, field("row"), 1)], [0.5, 0.5]);
+  assert.deepEqual([...values(data, field("values"), 0)], [1, 3, 2, 2]);
+  assert.deepEqual(byLayer(data, Float32Array.of(1, 3)), [2]);
+});
+
+test("errors, notes on heads and layers that do not attend are said", () => {
+  const off = { shape: [1, 2, 2], values: Float32Array.of(0, 0.25, 0, 0), scale: null };
+  /** @type {any} */
+  const more = {
+    ...{ ...data, layers: [1, 2, 3], heads: 2, errors: { map: "off" }, notes: ["width"], absent: { map: [1] } },
+    ...{ variables: { map: variable, off, width: { values: [4, 7] } }, styles: { width: { note: "{value} wide" } } },
+  };
+  assert.equal(error(more, "map", 0, 0, 1), " ± 25\u00a0%");
+  assert.equal(error(more, "map", 0, 1, 1), "");
+  assert.equal(error(data, "map", 0, 0, 1), "");
+  assert.deepEqual(notes(more, 0, 1), ["7 wide"]);
+  assert.equal(lacking(more, "map", 1), "Layer 2 does not attend; layers 1 and 3 do");
+  assert.equal(lacking(more, "map", 0), "");
+});
+
+test("the largest, the farthest, and lists of them", () => {
+  const numbers = Float32Array.of(0.1, NaN, -0.9, 0.5, 0);
+  assert.deepEqual(largest(numbers, 3), [3, 0]);
+  assert.equal(farthest(numbers), 2);
+  assert.equal(
+    farthest(numbers, (value) => value),
+    3,
+  );
+  assert.equal(farthest(Float32Array.of(NaN)), -1);
+  assert.deepEqual([listed([]), listed(["a"]), listed(["a", "b", "c"])], ["nothing", "a", "a, b and c"]);
 });
 
 test("what a map means comes with the data", () => {

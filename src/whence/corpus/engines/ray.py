@@ -1,13 +1,14 @@
 """Parts on a Ray cluster: actors that hold the model, one part at a time each, and lost ones replaced.
 
 An actor that dies with its node loses the part it was at. The part goes to another actor; Ray starts the actor again
-when it finds room. The same part gives the same bytes wherever it is measured, so twice does no harm.
+when it finds room. The same part gives the same bytes wherever it is measured, so twice does no harm. When the driver
+dies, Ray ends its actors.
 """
 
 import logging
 import os
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # how often one part may be lost before it is taken to be the cause
 LOSSES = 5
+# seconds for one worker to get ready while none is at work; Ray itself takes 60 to notice a process that died before it
+# reported for work (worker_register_timeout_seconds), so two such deaths in a row still pass
+PATIENCE = 300
 log = logging.getLogger("whence")
 
 
@@ -48,8 +52,10 @@ class _Shipped:
 class _Actor:
     """Lives on some node of the cluster, in a process of its own."""
 
-    def __init__(self, shipped: _Shipped):
-        self._worker = shipped.worker()
+    def __init__(self, shipped: list[Any]):
+        import ray
+
+        self._worker = ray.get(shipped[0]).worker()
 
     def ready(self) -> None:
         """Comes back when the model is there."""
@@ -111,7 +117,8 @@ def _actors(ray: Any, worker: "Worker", shipped: Any, count: int | None) -> list
     if count is None and not room:
         raise BadInput(f"The Ray cluster has no {threads} CPUs for one worker; ask for fewer threads.")
     made = ray.remote(num_cpus=threads, num_gpus=int(device == "cuda"), max_restarts=-1)(_Actor)
-    return [made.remote(shipped) for _ in range(count or room)]
+    # in a list: for a bare reference Ray prints a warning at every run, though the driver holds the model to the end
+    return [made.remote([shipped]) for _ in range(count or room)]
 
 
 def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterator[dict[str, Any]]:
@@ -126,7 +133,7 @@ def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterato
             busy[actor.do.remote(part)] = (actor, part)
         if idle and all(part is None for _, part in busy.values()):
             return
-        (done, *_), _ = ray.wait(list(busy), num_returns=1)
+        done = _ended(ray, busy)
         actor, part = busy.pop(done)
         try:
             record = ray.get(done)
@@ -137,6 +144,8 @@ def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterato
                 busy[_ready(actor)] = (actor, None)
             elif not busy and not idle:  # one that cannot even get ready never will
                 raise BadInput(f"No Ray worker could be started ({_first(error)}).") from error
+            else:
+                log.warning("a worker could not be started (%s); the others go on without it", _first(error))
         except ray.exceptions.RayTaskError as error:
             raise _own(error) from error
         else:
@@ -145,8 +154,20 @@ def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterato
                 yield record
 
 
+def _ended(ray: Any, busy: Mapping[Any, tuple[Any, "Part | None"]]) -> Any:
+    """The call that ends first; a part takes its time, and to get ready while nobody works there is a limit."""
+    working = any(part is not None for _, part in busy.values())
+    done, _ = ray.wait(list(busy), num_returns=1, timeout=None if working else PATIENCE)
+    if not done:
+        raise BadInput(
+            f"No Ray worker was ready within {PATIENCE} seconds; look whether the cluster has nodes with free CPUs and"
+            " memory for the model, then start the run again: it goes on where it stopped."
+        )
+    return done[0]
+
+
 def _ready(actor: Any) -> Any:
-    """A call that waits through restarts, as long as it takes to find room."""
+    """A call that waits through restarts, until there is room."""
     return actor.ready.options(max_task_retries=-1).remote()
 
 

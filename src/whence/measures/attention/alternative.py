@@ -15,6 +15,7 @@ from whence.measures.attention.effective import nullity_with_sums, rank
 from whence.measures.attention.null_space import along, unlike
 from whence.measures.attention.spaces import outputs
 from whence.measures.attention.supports import need_rows_of_one, support
+from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block
 from whence.models.capture import Edit, walk
@@ -25,8 +26,8 @@ Direction = Float[Tensor, "*t s"] | str | None
 
 @dataclass(frozen=True)
 class Alternative:
-    """Both attentions of one head, the largest change of a weight, and what the change did: relative to the largest
-    entry of the head's output and of the logits (for a model without a head: of its last states).
+    """Both attentions of one head, the largest change of a weight, and what the change did: to the head's output and to
+    the logits (for a model without a head: to its last states), at most, of any token, relative to that token's own.
     """
 
     layer: int
@@ -66,7 +67,7 @@ def alternative_of(
     assert before.logits is not None and after.logits is not None
     outputs = (_output(block, weights, head)[mask] for weights in (changed, original))
     return Alternative(
-        layer, head, original, changed, change, _apart(*outputs), _apart(after.logits[mask], before.logits[mask])
+        layer, head, original, changed, change, apart(*outputs), apart(after.logits[mask], before.logits[mask])
     )
 
 
@@ -143,6 +144,3 @@ def _output(block: Block, weights: Float[Tensor, "b t s"], head: int) -> Float[T
     """What the head gives at each target, before the output projection."""
     return einsum(single(weights), single(block.values[:, head]), "b t s, b s d -> b t d")
 
-
-def _apart(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).abs().max() / expected.abs().max())

@@ -4,6 +4,7 @@ T has the column space of V where both have full rank with room to spare, and he
 factors of Gram matrices in float64 come first; an SVD settles what they leave in doubt.
 """
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,9 @@ from whence.models.precision import single
 TRUSTED = 1e5
 # condition numbers of a slice of W_O up to which V may stand in for T; the tighter bound leaves fewer rows in doubt
 ROOM = (8.0, 30.0)
+# what `room` gave, by where the weights send a random vector: a short text would pay more for it than for all else
+REMEMBERED = 4096
+_rooms: dict[tuple[object, ...], float] = {}
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,24 @@ def room(block: Block) -> float:
     if block.parts is None:
         return torch.inf
     weight = single(block.parts.projection.weight)
+    seen = (weight @ _direction(weight.shape[-1]).to(weight)).cpu().numpy().tobytes()
+    known = (weight.shape, weight.dtype, seen)
+    if known not in _rooms:
+        if len(_rooms) >= REMEMBERED:
+            _rooms.clear()
+        _rooms[known] = _room(weight)
+    return _rooms[known]
+
+
+def _room(weight: Float[Tensor, "h d m"]) -> float:
     gram, heads = (weight @ weight.mT).double(), torch.ones_like(weight[:, 0, 0], dtype=torch.float64)
     return next((bound for bound in ROOM if bool(certain(gram, heads / bound).all())), torch.inf)
+
+
+@functools.cache
+def _direction(width: int) -> Float[Tensor, " m"]:
+    """Random, always the same: weights that changed in any way that matters send it elsewhere."""
+    return torch.randn(width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 def basis(values: Float[Tensor, "b g s d"], sources: Bool[Tensor, "b #g s"], cut: Cut) -> Float[Tensor, "b g s d"]:

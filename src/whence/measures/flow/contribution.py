@@ -22,6 +22,7 @@ from whence.measures.flow.summaries import shares
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.linearise import linearised
+from whence.models.stack import Stack
 from whence.models.tangent import Chain
 
 NORMS = ("frobenius", "spectral", "ones")
@@ -92,15 +93,20 @@ def jacobian(
     if mode == "sketch" and norm != "frobenius":
         raise BadInput(f"Only the frobenius norm can be sketched, and {norm!r} was asked for; use mode='exact'.")
     found = _Asked.of(anatomy, batch, layers, targets, sources)
-    with linearised(anatomy, batch, embedding_sum=start == "sum") as chain:
+    with linearised(anatomy, batch, embedding_sum=start == "sum", depth=found.depth) as chain:
         if norm == "ones":
             ones = _ones(chain, found.depth, memory, progress)[..., list(found.sources)]
             return found.flow(ones, probes=1)
-        if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and len(found.sources) > FEW)):
+        if norm == "frobenius" and sketches(mode, len(found.sources)):
             road = Road.of(chain, found.depth, memory, progress)
             sketch = sketched(road, found.sources, error, seed, lambda road: _first(road, found))
             return found.flow(sketch.norms, sketch.probes, sketch.errors, sketch.misplaced)
         return found.flow(_exact(chain, found, norm, memory, progress), chain.width)
+
+
+def sketches(mode: str, sources: int) -> bool:
+    """Whether directions are tried at random."""
+    return mode == "sketch" or (mode == "auto" and sources > FEW)
 
 
 def jacobian_local(
@@ -116,7 +122,7 @@ def jacobian_local(
     """The norm of d h^l_i / d h^(l-1)_j, of one block alone, exact."""
     _check_known("norm", norm, NORMS)
     found = _Asked.of(anatomy, batch, layers, targets, sources)
-    with linearised(anatomy, batch) as chain:
+    with linearised(anatomy, batch, depth=found.depth) as chain:
         rows = []
         for done, layer in enumerate(found.layers):
             rows.append(_LOCAL[norm](Chain(chain.steps[layer - 1 : layer], chain.causal, None), memory))
@@ -201,7 +207,9 @@ def _exact(
     """All unit changes pushed once for all layers and targets."""
     places = {source: place for place, source in enumerate(asked.sources)}
     size = portion(chain, memory) if norm == "frobenius" else chain.width
-    bundles = [Bundle(source, part) for source in places for part in chain.directions(source).split(size)]
+    units = chain.directions(0)  # without a start of its own every token has the same, and they are there once
+    given = {source: units if chain.start is None else chain.directions(source) for source in places}
+    bundles = [Bundle(source, part) for source, vectors in given.items() for part in vectors.split(size)]
     found = chain.states.new_zeros(asked.depth, asked.tokens, len(places))
 
     def visit(layer: int, sizes: Sizes, tangents: Float[Tensor, "u k m"]) -> None:
@@ -230,7 +238,8 @@ def _ones(
 ) -> Float[Tensor, "layer target source"]:
     """|1^T J_ij| of every layer, as many targets at a time as the memory holds."""
     tokens = len(chain.states)
-    together = max(1, memory // (3 * depth * chain.states.numel() * chain.states.element_size()))
+    each = 3 * depth * chain.states.numel() * chain.states.element_size()
+    together = max(1, memory // 2 // each)  # the other half is for what goes through a block
     rows = []
     for targets in torch.arange(tokens, device=chain.states.device).split(together):
         rows.append(_arrived(chain, _pulled(chain, depth, targets, portion(chain, memory))).norm(dim=-1))
@@ -245,10 +254,20 @@ def _pulled(
     """Cotangents of ones go down, and those of the next layer join them on the way: the last layer's come first."""
     ones = chain.states.new_zeros(len(targets), *chain.states.shape)
     ones[torch.arange(len(targets)), targets] = 1
+    if chain.stack is not None:
+        return torch.stack([_pulled_whole(chain.stack, ones, layer, size) for layer in range(1, depth + 1)])
     pulled = ones[:0]
     for step in reversed(chain.steps[:depth]):
         pulled = torch.cat([step.pull(part) for part in torch.cat([pulled, ones]).split(size)])
     return rearrange(pulled, "(l t) s m -> l t s m", l=depth).flip(0)
+
+
+def _pulled_whole(
+    stack: Stack, ones: Float[Tensor, "target s m"], layer: int, size: int
+) -> Float[Tensor, "target source m"]:
+    """By the model's own code from one layer."""
+    nothing = ones.new_zeros(len(ones), layer - 1, *ones.shape[1:])
+    return torch.cat([stack.pull(part) for part in torch.cat([nothing, ones[:, None]], dim=1).split(size)])
 
 
 def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Float[Tensor, "layer target s w"]:
@@ -258,14 +277,14 @@ def _arrived(chain: Chain, cotangents: Float[Tensor, "layer target s m"]) -> Flo
 def _first(road: Road, asked: _Asked) -> First | None:
     """Layer 1 where its exact norms are cheap; whether they are depends on model and text alone."""
     chain, step = road.chain, road.chain.steps[0]
-    if not multiplies_out(step, MEMORY):
+    if chain.stack is not None or not multiplies_out(step, MEMORY):
         return None
     if not multiplies_out(step, road.memory):
         return First(_exact(chain, replace(asked, layers=(1,)), "frobenius", road.memory, None)[0].square(), None)
     folded = road.fold(0, portion(chain, road.memory))
     if folded is None:
         return None
-    norms = frobenius(folded, chain.start)
+    norms = frobenius(folded, chain.start, road.memory)
     return First(norms[:, list(asked.sources)].square(), folded)
 
 

@@ -1,6 +1,6 @@
 """From the Jacobian's norms to the variables of a measure, of the layers asked for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,27 +11,28 @@ from whence.measures.flow.contribution import Flow, gradient, gradient_local, ja
 from whence.measures.registry import Settings
 
 Found = dict[str, Tensor]
+PORTION = 2**26  # bytes
 
 
 def flow(settings: Settings) -> Found:
     """Norms and contributions with their standard errors, which are zero when exact."""
-    found = jacobian(settings.anatomy, settings.batch, **_asked(settings, _FLOW), layers=settings.layers)
+    rows = None if settings.wanted & _SUMMARIES.keys() else settings.targets  # those are about all targets
+    found = jacobian(settings.anatomy, settings.batch, **_asked(settings, targets=rows))
     maps: dict[str, Callable[[], Tensor | None]] = {
         "jacobian": lambda: found.norms,
-        "jacobian_error": lambda: found.standard_error,
+        "jacobian_se": lambda: found.standard_error,
         "contribution": lambda: found.contribution,
-        "contribution_error": lambda: found.contribution_error,
+        "contribution_se": lambda: found.contribution_error,
     }
     values = {name: _placed(value(), found) for name, value in maps.items() if name in settings.wanted}
     about = {"probes": found.probes, "misplaced": found.misplaced}
-    totals = {f"{name}_{what}": torch.tensor(value) for name in _OF_FLOW for what, value in about.items()}
+    attributes = {f"{name}.{what}": torch.tensor(value) for name in values for what, value in about.items()}
     if settings.wanted & set(_SUMMARIES):
         whole = _placed(found.contribution, found)
-        totals |= {name: summary(whole).float() for name, summary in _SUMMARIES.items()}
-    return values | {name: value for name, value in totals.items() if name in settings.wanted}
+        values |= {name: _SUMMARIES[name](whole).float() for name in _SUMMARIES.keys() & settings.wanted}
+    return values | attributes
 
 
-_OF_FLOW = ("jacobian", "contribution")
 _SUMMARIES: dict[str, Callable[[Tensor], Tensor]] = {
     "self_contribution": summaries.own,
     "own_largest": summaries.own_is_largest,
@@ -41,29 +42,26 @@ _SUMMARIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def local(settings: Settings) -> Found:
-    found = jacobian_local(settings.anatomy, settings.batch, **_asked(settings, _LOCAL), layers=settings.layers)
+    found = jacobian_local(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
     return {"jacobian_local": _placed(found.norms, found)}
 
 
 def gradients(settings: Settings) -> Found:
-    found = gradient(settings.anatomy, settings.batch, **_asked(settings, _GRADIENT), layers=settings.layers)
+    """In small portions when somebody watches: with more, nothing is told and nothing can be cancelled for long."""
+    memory = settings.memory if settings.progress is None else min(settings.memory or PORTION, PORTION)
+    found = gradient(settings.anatomy, settings.batch, **_asked(settings, memory=memory))
     return {"gradient": _placed(found.norms, found)}
 
 
 def gradients_local(settings: Settings) -> Found:
-    found = gradient_local(settings.anatomy, settings.batch, **_asked(settings, ("memory",)), layers=settings.layers)
+    found = gradient_local(settings.anatomy, settings.batch, **_asked(settings))
     return {"gradient_local": _placed(found.norms, found)}
 
 
-_FLOW = ("norm", "mode", "start", "targets", "sources", "error", "seed", "memory")
-_LOCAL = ("norm", "targets", "sources", "memory")
-_GRADIENT = ("start", "memory")
-
-
-def _asked(settings: Settings, names: tuple[str, ...]) -> Mapping[str, Any]:
+def _asked(settings: Settings, **more: Any) -> dict[str, Any]:
     """What was asked, but for what was not: those functions have defaults of their own."""
-    given = {name: settings.options[name] for name in names if settings.options[name] is not None}
-    return given | {"progress": settings.progress}
+    always = {"layers": settings.layers, "memory": settings.memory, "progress": settings.progress}
+    return {name: value for name, value in {**settings.options, **always, **more}.items() if value is not None}
 
 
 def _placed(values: Tensor | None, found: Flow) -> Tensor:

@@ -18,7 +18,7 @@ from whence.models.precision import single
 NAMES = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 WEIGHTS = frozenset({"attn_w", "attnres_w"})
 
-# of one method: lengths of what a token kept, |z_ii|, and of what it took from others, |sum_{j != i} z_ij|
+# of one analysis: lengths of what a token kept, |z_ii|, and of what it took from others, |sum_{j != i} z_ij|
 Shares = tuple[Float[Tensor, "b t"], Float[Tensor, "b t"]]
 
 
@@ -36,25 +36,28 @@ def maps(block: Block, mask: Bool[Tensor, "b s"], names: Iterable[str] = NAMES) 
     return maps_and_mixing(block, mask, names, ())
 
 
-def mixing(block: Block, mask: Bool[Tensor, "b s"], methods: Sequence[str] = NAMES) -> Float[Tensor, "b method t"]:
+def mixing(block: Block, mask: Bool[Tensor, "b s"], analyses: Sequence[str] = NAMES) -> Float[Tensor, "b analysis t"]:
     """Share of each token's new vector that came from other tokens, zero at padding (Kobayashi et al. 2021).
 
     r_i = |sum_{j != i} z_ij| / (|sum_{j != i} z_ij| + |z_ii|): the norm of the sum. For weights, what is off the
     diagonal. Needs no map: the sum is the captured output of the projection less what the token gave itself.
     """
-    return maps_and_mixing(block, mask, (), methods)["mixing"]
+    return maps_and_mixing(block, mask, (), analyses)["mixing"]
 
 
 def maps_and_mixing(
-    block: Block, mask: Bool[Tensor, "b s"], names: Iterable[str] = NAMES, methods: Sequence[str] = NAMES
+    block: Block, mask: Bool[Tensor, "b s"], names: Iterable[str] = NAMES, analyses: Sequence[str] = NAMES
 ) -> dict[str, Tensor]:
-    """The named maps and, if methods are given, "mixing"; what they share is computed once."""
+    """The named maps and, if analyses are given, "mixing"; what they share is computed once."""
     mask, names = mask.to(block.input.device), tuple(names)
-    ground = _ground(single(block), frozenset(names), frozenset(methods))
-    found = {name: _without(MAPS[name](ground), mask[:, :, None] & mask[:, None, :]) for name in names}
-    if methods:
-        ratios = torch.stack([_ratio(name, ground) for name in methods], dim=1)
-        found["mixing"] = _without(ratios, mask[:, None])
+    ground = _ground(single(block), frozenset(names), frozenset(analyses))
+    found = {name: MAPS[name](ground) for name in names}
+    padding = None if bool(mask.all()) else ~mask
+    if padding is not None:
+        found = {name: values.masked_fill(padding[:, :, None] | padding[:, None], 0) for name, values in found.items()}
+    if analyses:
+        ratios = torch.stack([_ratio(name, ground) for name in analyses], dim=1)
+        found["mixing"] = ratios if padding is None else ratios.masked_fill(padding[:, None], 0)
     return found
 
 
@@ -81,17 +84,17 @@ class _Ground:
     shares: dict[str, Shares]
 
 
-def _ground(block: Block, names: frozenset[str], methods: frozenset[str]) -> _Ground:
-    weights = block.attention.mean(dim=1) if (names | methods) & WEIGHTS else None
+def _ground(block: Block, names: frozenset[str], analyses: frozenset[str]) -> _Ground:
+    weights = block.attention.mean(dim=1) if (names | analyses) & WEIGHTS else None
     pairs = lengths(block) if names - WEIGHTS else None
     shares = {}
-    if (names | methods) - WEIGHTS:
+    if (names | analyses) - WEIGHTS:
         shares = _shares(block, own(block) if pairs is None else pairs.own)
     return _Ground(block, weights, pairs, shares)
 
 
 def _shares(block: Block, given: Float[Tensor, "b t m"]) -> dict[str, Shares]:
-    """Kept and taken, of each method with vectors; past a norm after the residual without its 1 / std_i."""
+    """Kept and taken, of each analysis with vectors; past a norm after the residual without its 1 / std_i."""
     others = total(block) - given
     both = torch.stack([branched(block, given) + block.input, branched(block, others)])
     after = anatomy_of(block).attention_norms.after
@@ -100,16 +103,12 @@ def _shares(block: Block, given: Float[Tensor, "b t m"]) -> dict[str, Shares]:
     return {"attn_n": (given.norm(dim=-1), others.norm(dim=-1)), "attnres_n": joined, "attnresln_n": past}
 
 
-def _without(values: Tensor, real: Bool[Tensor, "b #t s"]) -> Tensor:
-    return values if bool(real.all()) else values.masked_fill(~real, 0)
-
-
-def _ratio(method: str, ground: _Ground) -> Float[Tensor, "b t"]:
-    if method in WEIGHTS:
+def _ratio(analysis: str, ground: _Ground) -> Float[Tensor, "b t"]:
+    if analysis in WEIGHTS:
         assert ground.weights is not None
         taken = 1 - ground.weights.diagonal(dim1=-2, dim2=-1)
-        return taken if method == "attn_w" else taken / 2
-    kept, taken = ground.shares[method]
+        return taken if analysis == "attn_w" else taken / 2
+    kept, taken = ground.shares[analysis]
     return taken / (taken + kept)
 
 

@@ -1,3 +1,4 @@
+// @ts-check
 // The page: opens the data, keeps one selection, lets the chosen view draw itself.
 
 import * as bar from "./views/bar.js";
@@ -16,7 +17,15 @@ import { chosen, create } from "./core/state.js";
 import * as tabs from "./views/tabs.js";
 import * as whence from "./views/whence.js";
 
-// Names are those of the table of panels in whence.report, which knows what each needs.
+/**
+ * @typedef {import("./core/data.js").Data} Data
+ * @typedef {import("./core/state.js").State} State
+ * @typedef {import("./core/scale.js").Palette} Palette
+ * @typedef {(container: HTMLElement, data: Data, state: State, palette: Palette) => void} Render
+ * @typedef {{ render: Render, perHead?(data: Data, state: State): boolean }} View
+ */
+
+/** Named as in the table of whence.page.payload, which knows what each needs. @type {Record<string, View>} */
 const PANELS = { left, whence, flow, maps, heads, prediction, perturb, compare };
 const NAMES = {
   left: "What is left",
@@ -29,7 +38,11 @@ const NAMES = {
   compare: "Compare",
 };
 
-// Draws a sentence into an element. What comes back takes the next sentence, or the same with more measures: `show`.
+/**
+ * Draws a sentence into an element. What comes back takes the next sentence, or the same with more measures: `show`.
+ * @param {HTMLElement} root
+ * @param {Data} data
+ */
 export function mount(root, data, { live = null } = {}) {
   const dark = matchMedia("(prefers-color-scheme: dark)"),
     paper = matchMedia("print");
@@ -92,23 +105,13 @@ function build(root) {
 
 function draw(frame, data, state) {
   const palette = data.palette[state.shade];
-  const views = Object.keys(PANELS).filter(
-    (name) =>
-      data.panels.includes(name) ||
-      (name === "perturb" && (state.live || data.beside?.edited)) ||
-      (name === "prediction" && state.live?.predicts(data.attrs.model)),
-  );
-  const view = chosen(
-    state.view,
-    views.map((name) => [name]),
-  );
+  const more = { perturb: state.live || data.beside?.edited, prediction: state.live?.predicts(data.attrs.model) };
+  const views = Object.keys(PANELS).filter((name) => data.panels.includes(name) || more[name]);
+  /** @type {string[][]} */
+  const titles = views.map((name) => [name, NAMES[name]]);
+  const view = chosen(state.view, titles);
   header.render(frame.header, data, state, palette);
-  tabs.render(
-    frame.list,
-    views.map((name) => [name, NAMES[name]]),
-    view,
-    (name) => state.set({ view: name }),
-  );
+  tabs.render(frame.list, titles, view, (name) => state.set({ view: name }));
   bar.render(frame.choices, data, state, PANELS[view]?.perHead?.(data, state) ?? false);
   for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
   for (const [name, { whole }] of frame.panels)

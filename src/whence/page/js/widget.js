@@ -1,3 +1,4 @@
+// @ts-check
 // The flow view inside a notebook: its own selection, nothing of the page around it is touched.
 
 import * as bar from "./views/bar.js";
@@ -20,7 +21,7 @@ export async function render({ model, el }) {
     const notebook = document.body.dataset.jpThemeLight; // Jupyter has a theme of its own
     state.shade = state.theme || ((notebook ? notebook === "false" : dark.matches) ? "dark" : "light");
     root.dataset.theme = state.shade;
-    bar.render(choices, data, state, data.palette[state.shade]);
+    bar.render(choices, data, state, flow.perHead(data, state));
     flow.render(panel, data, state, data.palette[state.shade]);
   };
   const soon = () => {

@@ -1,6 +1,5 @@
 """What a section of a study may use: the models, the corpora, runs that resume, and how much is asked for."""
 
-import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +10,11 @@ import xarray
 
 from whence.corpus.open_run import Run, open_run
 from whence.corpus.run import run
+from whence.measures.options import Options
+from whence.models.fingerprint import provenance
 from whence.models.load import Model
-from whence.sentence.measure import measure, provenance
+from whence.sealed import digest
+from whence.sentence.measure import measure
 from whence.studies.frame.sentences import Chosen
 from whence.text.readers import Corpus
 from whence.text.sentence import Sentence
@@ -68,13 +70,18 @@ class Context:
         return Chosen(corpus or self.corpus, count, prepare)
 
     def run(
-        self, name: str, measures: Iterable[str], sentences: Chosen, model: Model | None = None, **options: Any
+        self,
+        name: str,
+        measures: Iterable[str | Options],
+        sentences: Chosen,
+        model: Model | None = None,
+        **options: Any,
     ) -> Run:
         """The measures over the sentences, from the study's folder if they were measured before."""
         if name not in self.runs:
             of = model or self.model
-            short = hashlib.sha256(repr((of.id, of.revision, sentences.key, sorted(measures), options)).encode())
-            folder = self.out / "runs" / f"{name}-{short.hexdigest()[:8]}"
+            made = repr((of.id, of.revision, sentences.sha256, sorted(map(str, measures)), options))
+            folder = self.out / "runs" / f"{name}-{digest(made)[:8]}"
             folder.parent.mkdir(parents=True, exist_ok=True)
             run(
                 of,
@@ -89,7 +96,7 @@ class Context:
             self.runs[name] = open_run(folder)
         return self.runs[name]
 
-    def measure(self, text: object, measures: Iterable[str], **options: Any) -> xarray.Dataset:
+    def measure(self, text: object, measures: Iterable[str | Options], **options: Any) -> xarray.Dataset:
         return measure(self.model, text, list(measures), truncate=True, **options)
 
     def telling(self, what: str) -> Callable[[int, int | None], None] | None:

@@ -5,8 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-# how the papers write the methods
-METHODS = {
+# how the papers write the analyses
+ANALYSES = {
     "attn_w": "ATTN-W",
     "attn_n": "ATTN-N",
     "attnres_w": "ATTNRES-W",

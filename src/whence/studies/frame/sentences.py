@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from whence.errors import BadInput
+from whence.models.fingerprint import corpus_sha256
 from whence.text.align import words
 from whence.text.readers import Corpus
 from whence.text.sentence import MASK, Sentence
@@ -36,11 +37,9 @@ class Chosen:
     def count(self) -> int:
         return len(self)
 
-    @property
-    def key(self) -> str:
-        """What these sentences depend on."""
-        texts = "\n".join(f"{each.text}\t{each.pair}" for each in self._found)
-        return f"{self.name} {zlib.crc32(texts.encode()):08x}"
+    @cached_property
+    def sha256(self) -> str:
+        return corpus_sha256(self._found)
 
     @cached_property
     def _found(self) -> list[Sentence]:

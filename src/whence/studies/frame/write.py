@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas
 
+from whence._spreadsheet import write_csv
 from whence.plot.drawing import draw
 from whence.plot.palette import THEMES
 from whence.studies.frame.page import page
@@ -35,7 +36,7 @@ def write(study: Study, about: dict[str, Any], out: Path, answers: Sequence[Answ
 
 
 def _table(stem: Path, table: pandas.DataFrame) -> None:
-    table.to_csv(stem.with_suffix(".csv"), index=False)
+    write_csv(table, stem.with_suffix(".csv"))
     table.to_parquet(stem.with_suffix(".parquet"), index=False)
 
 

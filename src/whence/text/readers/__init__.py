@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.errors import BadInput
 from whence.text.readers.corpus import Corpus
-from whence.text.readers.formats import COMPRESSIONS, FORMATS, by_ending
+from whence.text.readers.formats import COMPRESSIONS, by_ending, formats
 from whence.text.readers.lines import STANDARD_INPUT, check_file
 from whence.text.readers.mistaken import check_text
 from whence.text.sentence import check_encodable
@@ -25,9 +25,9 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
     given = fspath(source)
     check_encodable(given, "The name of the corpus")
     prefix, colon, rest = given.partition(":")
-    named = bool(colon) and prefix in FORMATS
+    named = bool(colon) and prefix in formats()
     if colon and not named and len(prefix) > 1 and Path(rest).is_file() and not Path(given).exists():
-        raise BadInput(f"There is no format {prefix!r}; there are {', '.join(FORMATS)}.")
+        raise BadInput(f"There is no format {prefix!r}; there are {', '.join(formats())}.")
     path = rest if named else given
     name = prefix if named else "text" if path == STANDARD_INPUT else by_ending(path)
     if limit is not None and limit < 0:
@@ -50,7 +50,7 @@ def _files(path: str) -> tuple[str, ...]:
 
 
 def _check_options(name: str, options: dict[str, Any]) -> None:
-    known = FORMATS[name].options()
+    known = formats()[name].options()
     for option in options:
         if option not in known:
             has = f"its options are {', '.join(known)}" if known else "it has none"
@@ -60,6 +60,6 @@ def _check_options(name: str, options: dict[str, Any]) -> None:
 def _stem(path: str) -> str:
     """The file's name without its endings."""
     name = PurePath(path.rstrip("/")).name if path != STANDARD_INPUT else "stdin"
-    for endings in (COMPRESSIONS, tuple(ending for row in FORMATS.values() for ending in row.endings)):
+    for endings in (COMPRESSIONS, tuple(ending for row in formats().values() for ending in row.endings)):
         name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)
     return name

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from whence.errors import BadInput
-from whence.text.readers.formats import FORMATS
+from whence.text.readers.formats import formats
 from whence.text.readers.lines import STANDARD_INPUT, state
 from whence.text.readers.skipped import Skipped
 from whence.text.sentence import Sentence
@@ -46,7 +46,7 @@ class Corpus:
                 raise BadInput(f"{file} was changed while it was read; read it again when nothing writes to it.")
 
     def _sentences(self, skipped: Skipped) -> Iterator[Sentence]:
-        reader = FORMATS[self.format].reader()
+        reader = formats()[self.format].reader()
         for file in self.files:
             skipped.name = file
             yield from reader(file, skipped, **self.options)

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from whence._plugins import plugins
 from whence.errors import BadInput
 
 
 @dataclass(frozen=True)
 class Format:
-    """A row: where the reading function is, and which endings name the format."""
+    """A row: where the reading function is ("package.module:function"), and which endings name the format.
+
+    Another package adds one by an entry point of the group `whence.readers`.
+    """
 
     about: str
     source: str
@@ -19,40 +23,49 @@ class Format:
 
     def reader(self) -> Any:
         """The function (path, skipped, **options) -> sentences, imported when first used."""
-        module, name = self.source.rsplit(".", 1)
-        return getattr(importlib.import_module(f"whence.text.readers.{module}"), name)
+        module, name = self.source.split(":")
+        return getattr(importlib.import_module(module), name)
 
     def options(self) -> list[str]:
         return [name for name in inspect.signature(self.reader()).parameters if name not in ("path", "skipped")]
 
 
+_HERE = "whence.text.readers"
 FORMATS = {
-    "text": Format("a line a sentence", "plain.text", (".txt",)),
-    "paragraphs": Format("a paragraph a sentence", "plain.paragraphs"),
-    "tsv": Format("tab-separated columns with a header", "tables.tsv", (".tsv",)),
-    "csv": Format("comma-separated columns with a header", "tables.csv", (".csv",)),
-    "jsonl": Format("a JSON object a line", "tables.jsonl", (".jsonl", ".ndjson")),
-    "conllu": Format("Universal Dependencies, with coreference", "treebank.conllu", (".conllu",)),
-    "ner": Format("a token and its tag a line", "tagged.ner"),
-    "mrpc": Format("GLUE MRPC: pairs, paraphrase or not", "glue.mrpc"),
-    "cola": Format("GLUE CoLA: sentences, acceptable or not", "glue.cola"),
-    "mnli": Format("GLUE MNLI: premise and hypothesis", "glue.mnli"),
-    "sst2": Format("GLUE SST-2: sentences, positive or negative", "glue.sst2"),
-    "gap": Format("GAP: an ambiguous pronoun and two names", "gap.gap"),
-    "lama": Format("LAMA: clozes with their answers", "lama.lama"),
-    "hf": Format("a dataset of the Hugging Face Hub, its folder, Parquet or Arrow", "hub.hub", (".parquet", ".arrow")),
+    "text": Format("a line a sentence", f"{_HERE}.plain:text", (".txt",)),
+    "paragraphs": Format("a paragraph a sentence", f"{_HERE}.plain:paragraphs"),
+    "tsv": Format("tab-separated columns with a header", f"{_HERE}.tables:tsv", (".tsv",)),
+    "csv": Format("comma-separated columns with a header", f"{_HERE}.tables:csv", (".csv",)),
+    "jsonl": Format("a JSON object a line", f"{_HERE}.tables:jsonl", (".jsonl", ".ndjson")),
+    "conllu": Format("Universal Dependencies, with coreference", f"{_HERE}.treebank:conllu", (".conllu",)),
+    "ner": Format("a token and its tag a line", f"{_HERE}.tagged:ner"),
+    "mrpc": Format("GLUE MRPC: pairs, paraphrase or not", f"{_HERE}.glue:mrpc"),
+    "cola": Format("GLUE CoLA: sentences, acceptable or not", f"{_HERE}.glue:cola"),
+    "mnli": Format("GLUE MNLI: premise and hypothesis", f"{_HERE}.glue:mnli"),
+    "sst2": Format("GLUE SST-2: sentences, positive or negative", f"{_HERE}.glue:sst2"),
+    "gap": Format("GAP: an ambiguous pronoun and two names", f"{_HERE}.gap:gap"),
+    "lama": Format("LAMA: clozes with their answers", f"{_HERE}.lama:lama"),
+    "hf": Format(
+        "a dataset of the Hugging Face Hub, its folder, Parquet or Arrow",
+        f"{_HERE}.hub:hub",
+        (".parquet", ".arrow"),
+    ),
 }
 COMPRESSIONS = (".gz", ".zst")
+
+
+def formats() -> dict[str, Format]:
+    """Every format by name: the library's own, and those of other packages."""
+    return FORMATS | {name: row for name, row in plugins("whence.readers", Format).items() if name not in FORMATS}
 
 
 def by_ending(path: str) -> str:
     """The format a file's name says."""
     bare = path.removesuffix(PurePath(path).suffix) if path.endswith(COMPRESSIONS) else path
-    for name, row in FORMATS.items():
+    for name, row in formats().items():
         if bare.lower().endswith(row.endings):
             return name
     if Path(path).is_dir():
         raise BadInput(f"{path!r} is a folder; name its files, as in {str(PurePath(path, '*.txt'))!r}.")
-    raise BadInput(
-        f"The format of {path!r} is not known from its name; put one in front, as in text:{path}: {', '.join(FORMATS)}."
-    )
+    known = ", ".join(formats())
+    raise BadInput(f"The format of {path!r} is not known from its name; put one in front, as in text:{path}: {known}.")

@@ -1,8 +1,12 @@
+// @ts-check
 // Which token of one sentence is which of another: the longest run of equal ones, and replacements of equal length.
 
 const SPECIAL = { "<s>": "[cls]", "</s>": "[sep]", "<|endoftext|>": "[cls]", "<mask>": "[mask]" };
 
-// For each token of one, its place in the other, or -1.
+/**
+ * For each token of one, its place in the other, or -1.
+ * @param {{ text: string }[]} one @param {{ text: string }[]} other
+ */
 export function aligned(one, other) {
   const left = one.map(plain),
     right = other.map(plain),

@@ -1,9 +1,38 @@
-// What the page knows: the payload of whence.report.payload with its arrays unpacked.
+// @ts-check
+// What the page knows: the payload of whence.page.payload with its arrays unpacked.
+
+import { number, percent } from "./scale.js";
+
+/**
+ * @typedef {{ text: string, shown: string, word: string, special: boolean }} Token
+ * @typedef {{ dims: string[], shape: number[], signed: boolean, values?: Float32Array | Int16Array,
+ *   scale?: Float32Array | null, factors?: Variable[], of?: Variable[] }} Variable
+ * @typedef {{ title: string, meaning: string, percent: boolean, note: string, wording: string }} Style
+ * @typedef {{ verb: string, to: string, rows: string, when: string, shade: string, most: string, paths: string,
+ *   since_input: boolean }} Wording
+ * @typedef {{ key: string, variable: string, read: "own" | "others" | "values" | "row", place: number, style: string,
+ *   kind: string, title: string, label: string, name: string, group: string, meaning: string, finding: string,
+ *   unit: string, since_input: boolean, percent: boolean }} Field  a number for every layer and token
+ * @typedef {{ stage: string, place: number, best: string[], scores: number[] }} Step  of the LM head
+ * @typedef {{ position: number, at: string, token: string, finding: string, rows: Step[] }} Prediction
+ * @typedef {{ position: number, stages: string[], spearman: number[][], rows: Step[] }} Lens
+ * @typedef {{ finding: string, attrs: Record<string, string>, causal: boolean, tokens: Token[], layers: number[],
+ *   heads: number, maps: string[], head_maps: string[], fields: Field[], panels: string[], state?: string,
+ *   sums: { names: string[], meaning: string, nothing: string }[], notes: string[], errors: Record<string, string>,
+ *   absent: Record<string, number[]>, predictions: Prediction[], lens: Lens[], lm_head: Record<string, string>,
+ *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
+ *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
+ *   cache: Map<string, any> }} Data
+ * @typedef {(data: Data, name: string, layer: number, head?: number | "mean") => Float32Array} OneMap
+ */
 
 const MISSING = -32768; // NaN among int16 steps
 const KEPT = 2 ** 24; // values kept unpacked
 
-// `bytes` holds the arrays when they came beside the payload; `before` is the same sentence with fewer measures.
+/**
+ * `bytes` holds the arrays when they came beside the payload; `before` is the same sentence with fewer measures.
+ * @returns {Promise<Data>}
+ */
 export async function open(payload, { bytes = null, before = null } = {}) {
   const names = Object.keys(payload.variables);
   const arrays = await Promise.all(names.map((name) => unpack(payload.variables[name], bytes)));
@@ -14,7 +43,7 @@ export async function open(payload, { bytes = null, before = null } = {}) {
   return { ...payload, variables: { ...before?.variables, ...variables }, beside, cache: before?.cache ?? new Map() };
 }
 
-// The map of one layer, target by source; `head` is a number or "mean". What a causal model cannot see is NaN.
+/** The map of one layer, target by source. What a causal model cannot see is NaN. @type {OneMap} */
 export function map(data, name, layer, head = "mean") {
   const key = `${name} ${layer} ${head}`;
   if (!data.cache.has(key)) {
@@ -24,7 +53,7 @@ export function map(data, name, layer, head = "mean") {
   return data.cache.get(key);
 }
 
-// The same, not kept: for pictures that pass over every head once.
+/** The same, not kept: for pictures that pass over every head once. @type {OneMap} */
 export function fresh(data, name, layer, head) {
   const variable = data.variables[name];
   if (!variable.dims.includes("head")) return blank(data, plane(variable, layer));
@@ -37,21 +66,21 @@ export function fresh(data, name, layer, head) {
   return blank(data, mean);
 }
 
-// Numbers along the last axis but one and the last, for one place of the axes before.
+/**
+ * Numbers along the last axis but one and the last, for one place of the axes before.
+ * @param {Variable} variable @param {number} lead @returns {Float32Array}
+ */
 export function plane(variable, lead) {
-  if (variable.of) return less(...variable.of.map((one) => plane(one, lead)));
-  if (variable.factors) return product(...variable.factors.map((one) => plane(one, lead)), variable.shape.at(-1));
+  const [one, other] = (variable.of ?? variable.factors ?? []).map((part) => plane(part, lead));
+  if (variable.of) return one.map((value, place) => value - other[place]);
+  if (variable.factors) return product(one, other, variable.shape.at(-1));
   const size = variable.shape.at(-1) * variable.shape.at(-2);
   const part = variable.values.subarray(lead * size, (lead + 1) * size);
-  if (!variable.scale) return part.slice();
+  if (!variable.scale) return Float32Array.from(part);
   const step = variable.scale[lead],
     found = new Float32Array(size);
   for (let place = 0; place < size; place++) found[place] = part[place] === MISSING ? NaN : part[place] * step;
   return found;
-}
-
-function less(whole, part) {
-  return whole.map((value, place) => value - part[place]);
 }
 
 // Of two matrices, the right one with so many columns.
@@ -67,17 +96,41 @@ function product(left, right, columns) {
   return found;
 }
 
-export function mixing(data, method) {
-  return plane(data.variables.mixing, data.method_places[method]);
+/**
+ * A number for every layer and token, layer by layer; sources are those of the token.
+ * @param {Data} data @param {Field} field @param {number} token
+ */
+export function values(data, { variable, read, place }, token) {
+  if (read === "values") return plane(data.variables[variable], place);
+  const width = data.tokens.length,
+    found = new Float32Array(data.layers.length * width);
+  for (const layer of data.layers.keys()) {
+    if (read === "row") found.set(shares(data, variable, layer, token), layer * width);
+    else {
+      const own = map(data, variable, layer).filter((_, at) => at % (width + 1) === 0);
+      found.set(read === "own" ? own : own.map((share) => 1 - share), layer * width);
+    }
+  }
+  return found;
 }
 
-// A row as shares of its sum, unless it has negative parts.
+// Means over tokens, layer by layer.
+export function byLayer(data, numbers) {
+  const width = data.tokens.length;
+  return data.layers.map((_, layer) => mean(numbers.subarray(layer * width, (layer + 1) * width)));
+}
+
+/**
+ * A row as shares of its sum, unless it has negative parts.
+ * @param {Data} data @param {string} name @param {number} layer @param {number} token
+ * @param {number | "mean"} head
+ */
 export function shares(data, name, layer, token, head = "mean") {
   const width = data.tokens.length;
   return sharing(data, name, layer, head).slice(token * width, (token + 1) * width);
 }
 
-// A whole map with every row as shares of its sum, unless it has negative parts.
+/** A whole map with every row as shares of its sum, unless it has negative parts. @type {OneMap} */
 export function sharing(data, name, layer, head = "mean") {
   if (data.variables[name].signed) return map(data, name, layer, head);
   const key = `shares ${name} ${layer} ${head}`;
@@ -104,8 +157,9 @@ export function layersOf(data, name) {
 // What to say of a map in a layer that does not have it; nothing where it does.
 export function lacking(data, name, layer) {
   if (!data.absent[name]?.includes(layer)) return "";
-  const others = layersOf(data, name).map((one) => data.layers[one]);
-  return `Layer ${data.layers[layer]} does not attend; ${others.length > 1 ? `layers ${others.slice(0, -1).join(", ")} and ${others.at(-1)} do` : `layer ${others[0]} does`}`;
+  const others = layersOf(data, name).map((one) => data.layers[one]),
+    [noun, verb] = others.length > 1 ? ["layers", "do"] : ["layer", "does"];
+  return `Layer ${data.layers[layer]} does not attend; ${noun} ${listed(others)} ${verb}`;
 }
 
 // Does this map count from the input, through all layers up to its own, or only through its own layer?
@@ -113,19 +167,38 @@ export function sinceInput(data, name) {
   return wording(data, name)?.since_input ?? false;
 }
 
-// Are the rows shares, adding up to one in the last layer? Norms need not; what is accumulated from shares does.
-export function addsUp(data, name) {
-  const values = map(data, name, layersOf(data, name).at(-1)),
-    width = data.tokens.length;
-  for (let target = 0; target < width; target++) {
-    let sum = 0;
-    for (let source = 0; source < width; source++) sum += values[target * width + source] || 0;
-    if (Math.abs(sum - 1) > 0.01) return false;
-  }
-  return true;
+export function perHead(data, name) {
+  return data.variables[name]?.dims.includes("head") ?? false;
 }
 
-// The words in which a map is spoken of: weights say where a token looks, not what it is made of.
+// How a value of this map is written.
+export function written(data, name) {
+  return data.styles[name]?.percent ? percent : number;
+}
+
+// How a part of a row is written: as a share of it, unless it has negative parts of no known whole.
+export function part(data, name) {
+  return data.variables[name].signed ? written(data, name) : percent;
+}
+
+// What an estimate may be off by.
+export function error(data, name, layer, token, source) {
+  const found = data.variables[data.errors[name]];
+  const value = found ? plane(found, layer)[token * data.tokens.length + source] : 0;
+  return value > 0 ? ` ± ${percent(value)}` : "";
+}
+
+// What is known of one head, in words.
+export function notes(data, layer, head) {
+  return data.notes.map((name) =>
+    said(data.styles[name].note, { value: number(data.variables[name].values[layer * data.heads + head]) }),
+  );
+}
+
+/**
+ * The words in which a map is spoken of: weights say where a token looks, not what it is made of.
+ * @param {Data} data @param {string} name
+ */
 export function wording(data, name) {
   return data.wordings[data.styles[name]?.wording];
 }
@@ -141,8 +214,30 @@ export function title(data, name) {
 
 // A token inside a sentence: cut when very long, and kept apart so that its direction changes nothing around it.
 export function called(data, place) {
-  const { shown } = data.tokens[place];
-  return `\u2068${shown.length > 40 ? `${shown.slice(0, 39)}…` : shown}\u2069`;
+  return `\u2068${cut(data.tokens[place].shown, 40)}\u2069`;
+}
+
+export function cut(text, most) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+// "a, b and c"
+export function listed(parts) {
+  return parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("") || "nothing";
+}
+
+// The largest of these numbers, their places, the largest first.
+export function largest(numbers, count, least = 0) {
+  const there = [...numbers.keys()].filter((place) => numbers[place] > least);
+  return there.sort((one, other) => numbers[other] - numbers[one]).slice(0, count);
+}
+
+// The place of the number farthest from zero, or with `size` of the largest by it; -1 when there is none.
+export function farthest(numbers, size = Math.abs) {
+  let at = -1;
+  for (let place = 0; place < numbers.length; place++)
+    if (Number.isFinite(numbers[place]) && !(at >= 0 && size(numbers[place]) <= size(numbers[at]))) at = place;
+  return at;
 }
 
 export function mean(values) {

@@ -1,13 +1,24 @@
+// @ts-check
 // Elements, made from names and text only: nothing from the data is ever parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 export const SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 export const MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
+/**
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} name @param {Record<string, any>} attributes @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
 export function h(name, attributes = {}, ...children) {
   return filled(document.createElement(name), attributes, children);
 }
 
+/**
+ * @template {keyof SVGElementTagNameMap} K
+ * @param {K} name @param {Record<string, any>} attributes @param {(Node | string)[]} children
+ * @returns {SVGElementTagNameMap[K]}
+ */
 export function svg(name, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, name), attributes, children);
 }
@@ -25,45 +36,52 @@ export function hide(element, hidden, instead) {
   element.hidden = hidden;
 }
 
-// A drop-down with its label; the first call for a key makes it, later calls bring it up to date.
-export function select(parent, key, label, options, value, change, disabled = false) {
+// What a container holds under a key, made and appended by the first call for it.
+export function kept(parent, key, build) {
   const held = once(parent, () => new Map());
   if (!held.has(key)) {
-    const list = h("select", {});
-    const whole = h("label", { class: "choice" }, h("span", {}, label), list);
-    parent.append(whole);
-    held.set(key, { list, whole, options: "" });
+    held.set(key, build());
+    parent.append(held.get(key).whole ?? held.get(key));
   }
-  const held_one = held.get(key);
+  return held.get(key);
+}
+
+function labelled(label, ...fields) {
+  return h("label", { class: "choice" }, h("span", {}, label), ...fields);
+}
+
+/**
+ * A drop-down with its label; the first call for a key makes it, later calls bring it up to date.
+ * @param {HTMLElement} parent @param {string} key @param {string} label @param {string[][]} options
+ * @param {string | number} value @param {(value: string) => void} change
+ */
+export function select(parent, key, label, options, value, change, disabled = false) {
+  const { list, whole } = kept(parent, key, () => {
+    const made = h("select", {});
+    return { list: made, whole: labelled(label, made) };
+  });
   const described = JSON.stringify(options);
-  if (held_one.options !== described) {
-    held_one.list.replaceChildren(...options.map(([name, text]) => h("option", { value: name }, text)));
-    held_one.options = described;
-  }
-  held_one.list.value = String(value);
-  held_one.list.disabled = disabled;
-  held_one.list.onchange = () => change(held_one.list.value);
-  held_one.whole.hidden = options.length < 2;
+  if (list.described !== described)
+    list.replaceChildren(...options.map(([name, text]) => h("option", { value: name }, text)));
+  Object.assign(list, { described, value: String(value), disabled, onchange: () => change(list.value) });
+  whole.hidden = options.length < 2;
 }
 
 // A slider over shares from 0 to 1; small ones get more of its length.
 export function slider(parent, key, label, value, format, change) {
-  const held = once(parent, () => new Map());
-  if (!held.has(key)) {
-    const input = h("input", { type: "range", min: "0", max: "100", step: "1" }),
-      said = h("output", {});
-    parent.append(h("label", { class: "choice" }, h("span", {}, label), input, said));
-    held.set(key, { input, said });
-  }
-  const { input, said } = held.get(key),
-    place = Math.round(Math.sqrt(value) * 100);
-  if (document.activeElement !== input) input.value = String(place);
+  const { input, said } = kept(parent, key, () => {
+    const made = h("input", { type: "range", min: "0", max: "100", step: "1" }),
+      output = h("output", {});
+    return { input: made, said: output, whole: labelled(label, made, output) };
+  });
+  if (document.activeElement !== input) input.value = String(Math.round(Math.sqrt(value) * 100));
   said.textContent = format(value);
   input.setAttribute("aria-valuetext", format(value));
   input.oninput = () => change(Number(((input.value / 100) ** 2).toPrecision(3)));
 }
 
 const widths = new Map();
+/** @type {CanvasRenderingContext2D} */
 let ruler;
 export function textWidth(text, size, family = MONO) {
   const key = `${size} ${family} ${text}`;
@@ -84,14 +102,20 @@ export function fitted(text, room, size, family = MONO) {
   return `${characters.join("")}…`;
 }
 
-let bubble, crier;
+/** @type {HTMLElement} */
+let bubble;
+/** @type {HTMLElement} */
+let crier;
 // Where what floats is kept: inside a notebook only the widget has the style for it.
 function host() {
   return document.querySelector(".whence-widget") ?? document.body;
 }
 
 export function tell(event, text) {
-  if (!bubble?.isConnected) bubble = host().appendChild(h("div", { class: "tip", "aria-hidden": "true" }));
+  if (!bubble?.isConnected) {
+    bubble = host().appendChild(h("div", { class: "tip", "aria-hidden": "true" }));
+    for (const kind of ["pointerdown", "scroll"]) addEventListener(kind, hush, { capture: true, passive: true });
+  }
   bubble.textContent = text;
   bubble.hidden = false;
   const { width, height } = bubble.getBoundingClientRect();

@@ -1,31 +1,40 @@
+// @ts-check
 // The frame every panel shares: a title that says the finding, what was measured, choices, pictures, ways out.
 
 import { h, once } from "./dom.js";
 import { buttons } from "./leave.js";
 
-export function figure(container, { name }) {
+/**
+ * @typedef {import("./leave.js").Table} Table
+ * @typedef {import("./scale.js").Palette} Palette
+ * @typedef {{ pictures(palette: Palette): SVGElement[], table(): Table, also: { name: string, table(): Table } | null,
+ *   palette: Palette, name: string, title: string, subtitle: string }} Held  what can leave, on
+ *   white whatever the theme; `also` is a second table, for what is drawn beside the first
+ * @typedef {{ held: Held, say(title: string, subtitle: string, also?: Held["also"]): void, choices: HTMLElement,
+ *   body: HTMLElement, leave: HTMLElement }} Figure
+ */
+
+/**
+ * @param {HTMLElement} container @param {import("./data.js").Data} data @param {string} name @returns {Figure}
+ */
+export function figure(container, data, name) {
   return once(container, () => {
+    /** @type {Held} */
     const held = {
-      pictures: () => [],
-      table: () => ({ header: [], rows: [] }),
+      pictures: null,
+      table: null,
       also: null,
-      palette: {},
+      palette: data.palette.light,
       title: "",
       subtitle: "",
+      name,
     };
     const heading = h("h2", {}),
-      below = h("p", { class: "subtitle" });
-    const choices = h("div", { class: "choices" }),
-      body = h("div", { class: "pictures" });
-    const out = buttons({
-      pictures: () => held.pictures(),
-      table: () => held.table(),
-      also: () => held.also,
-      words: () => ({ name: `whence-${name}`, title: held.title, subtitle: held.subtitle }),
-      palette: () => held.palette,
-    });
+      below = h("p", { class: "subtitle" }),
+      choices = h("div", { class: "choices" }),
+      body = h("div", { class: "pictures" }),
+      out = buttons(held);
     container.append(heading, below, choices, body, out.row, out.shown);
-    // `also`: a second table, { name, table }, for what is drawn beside the first
     const say = (title, subtitle, also = null) => {
       Object.assign(held, { title, subtitle, also });
       heading.textContent = title;

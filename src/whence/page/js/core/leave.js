@@ -1,45 +1,53 @@
+// @ts-check
 // How a picture leaves the page: SVG, PNG, CSV of exactly what is drawn, and the same numbers as a table.
 
 import { SANS, h, svg, textWidth } from "./dom.js";
 
 const HEADING = 13;
 
-// `pictures()` gives drawings, `table()` gives { header, rows }, `words()` gives { title, subtitle, name };
-// `also()` gives { name, table } of the numbers that are drawn beside those of the table, or null.
-export function buttons({ pictures, table, also, words, palette }) {
+/**
+ * @typedef {import("./figure.js").Held} Held
+ * @typedef {{ header: string[], rows: (string | number)[][] }} Table
+ */
+
+/** The buttons below a figure, and where its numbers unfold. @param {Held} held */
+export function buttons(held) {
   const shown = h("div", { class: "numbers", hidden: "" });
-  const save = (ending, make) => async () => download(`${words().name}.${ending}`, await make());
-  const png = async () => new Blob([await bitmap(pictures(), words(), palette())], { type: "image/png" });
-  const drawing = () => new Blob([serialized(compose(pictures(), words(), palette()))], { type: "image/svg+xml" });
-  const unfold = (event) => {
+  const button = (text, onclick, more = {}) => h("button", { type: "button", onclick, ...more }, text);
+  const save = (ending, make) => async () => download(`whence-${held.name}.${ending}`, await make());
+  const drawing = () => new Blob([serialized(compose(held))], { type: "image/svg+xml" });
+  const unfold = () => {
     shown.hidden = !shown.hidden;
-    event.target.setAttribute("aria-expanded", String(!shown.hidden));
-    if (!shown.hidden)
-      shown.replaceChildren(numbers(table(), words().title), ...(also() ? [numbers(also().table(), also().name)] : []));
+    table.setAttribute("aria-expanded", String(!shown.hidden));
+    const also = held.also ? [numbers(held.also.table(), held.also.name)] : [];
+    if (!shown.hidden) shown.replaceChildren(numbers(held.table(), held.title), ...also);
   };
-  const second = h("button", {
-    type: "button",
-    hidden: "",
-    onclick: () => download(`${words().name}-${also().name}.csv`, csv(also().table())),
-  });
+  const second = button("", () => download(`whence-${held.name}-${held.also.name}.csv`, csv(held.also.table())));
+  const table = button("Table", unfold, { "aria-expanded": "false" });
   const row = h(
     "div",
     { class: "leave" },
-    h("button", { type: "button", onclick: save("svg", drawing) }, "SVG"),
-    h("button", { type: "button", onclick: save("png", png) }, "PNG"),
-    h("button", { type: "button", onclick: save("csv", () => csv(table())) }, "CSV"),
-    second,
-    h("button", { type: "button", onclick: unfold, "aria-expanded": "false" }, "Table"),
+    button("SVG", save("svg", drawing)),
+    button(
+      "PNG",
+      save("png", () => bitmap(held)),
+    ),
+    button(
+      "CSV",
+      save("csv", () => csv(held.table())),
+    ),
+    ...[second, table],
   );
   const fresh = () => {
     shown.hidden = true;
-    row.lastChild.setAttribute("aria-expanded", "false");
-    second.hidden = !also();
-    second.textContent = `CSV, ${also()?.name}`;
+    table.setAttribute("aria-expanded", "false");
+    second.hidden = !held.also;
+    second.textContent = `CSV, ${held.also?.name}`;
   };
   return { row, shown, fresh };
 }
 
+/** @param {Table} table */
 export function csv({ header, rows }) {
   const lines = [header, ...rows].map((cells) => `${cells.map(quoted).join(",")}\r\n`);
   return new Blob(lines, { type: "text/csv" });
@@ -61,67 +69,32 @@ function numbers({ header, rows }, title) {
   return h("table", {}, h("caption", {}, rest), h("thead", {}, line("th", header)), h("tbody", {}, ...body));
 }
 
-// Drawings side by side under their title, as one.
-function compose(pictures, { title, subtitle }, palette) {
+// Drawings side by side under their title, as one. On screen a picture is as wide as its container; here, as itself.
+/** @param {Held} held */
+function compose({ pictures, title, subtitle, palette }) {
   const gap = 24,
-    named = (one) => one.getAttribute("data-title") ?? "";
-  const sizes = pictures.map((one) => [
-    Math.max(Number(one.getAttribute("width")), textWidth(named(one), HEADING, SANS) * 1.1),
-    Number(one.getAttribute("height")),
-  ]); // bold is wider
-  const width = Math.max(
-    sizes.reduce((sum, [wide]) => sum + wide + gap, gap),
-    480,
-  );
-  const lines = [...wrapped(title, width / 9.2), null, ...wrapped(subtitle, width / 6.4)];
-  const parts = [];
-  let top = 14,
-    small = false;
-  for (const text of lines) {
-    if (text === null) {
-      small = true;
-      top += 4;
-      continue;
-    }
-    top += small ? 16 : 21;
-    parts.push(
-      svg(
-        "text",
-        {
-          x: gap,
-          y: top,
-          "font-family": SANS,
-          "font-size": small ? 12 : 16,
-          "font-weight": small ? 400 : 600,
-          fill: small ? palette.muted : palette.ink,
-        },
-        text,
-      ),
-    );
-  }
+    all = pictures(palette),
+    named = (one) => one.getAttribute("data-title") ?? "",
+    size = (one, name) => Number(one.getAttribute(name));
+  const wide = all.map((one) => Math.max(size(one, "width"), textWidth(named(one), HEADING, SANS) * 1.1)); // bold
+  const width = Math.max(gap + wide.reduce((sum, one) => sum + one + gap, 0), 480),
+    type = { "font-family": SANS, fill: palette.ink, "font-weight": 600 };
+  const [first, second] = [wrapped(title, width / 9.2), wrapped(subtitle, width / 6.4)];
+  const parts = first.map((text, line) => svg("text", { x: gap, y: 35 + 21 * line, ...type, "font-size": 16 }, text));
+  let top = 18 + 21 * first.length,
+    left = gap;
+  const small = { "font-size": 12, "font-weight": 400, fill: palette.muted };
+  for (const text of second) parts.push(svg("text", { x: gap, y: (top += 16), ...type, ...small }, text));
   top += 28;
-  let left = gap;
-  for (const [place, picture] of pictures.entries()) {
-    const inner = picture.cloneNode(true);
-    inner.setAttribute("x", left);
-    inner.setAttribute("y", top);
-    parts.push(
-      inner,
-      svg(
-        "text",
-        { x: left, y: top - 4, "font-family": SANS, "font-size": HEADING, "font-weight": 600, fill: palette.ink },
-        named(picture),
-      ),
-    );
-    left += sizes[place][0] + gap;
+  for (const [place, picture] of all.entries()) {
+    picture.setAttribute("x", String(left));
+    picture.setAttribute("y", String(top));
+    parts.push(svg("text", { x: left, y: top - 4, ...type, "font-size": HEADING }, named(picture)));
+    left += wide[place] + gap;
   }
-  const height = top + Math.max(...sizes.map(([, high]) => high)) + gap;
-  return svg(
-    "svg",
-    { width, height, viewBox: `0 0 ${width} ${height}` },
-    svg("rect", { width, height, fill: palette.paper }),
-    ...parts,
-  );
+  const height = top + Math.max(...all.map((one) => size(one, "height"))) + gap,
+    paper = svg("rect", { width, height, fill: palette.paper });
+  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, paper, ...all, ...parts);
 }
 
 export function wrapped(text, most) {
@@ -137,18 +110,16 @@ function serialized(drawing) {
   return new XMLSerializer().serializeToString(drawing);
 }
 
-async function bitmap(pictures, words, palette) {
-  const drawing = compose(pictures, words, palette);
-  const image = new Image();
+/** @param {Held} held @returns {Promise<Blob>} */
+async function bitmap(held) {
+  const drawing = compose(held),
+    image = new Image();
   image.src = URL.createObjectURL(new Blob([serialized(drawing)], { type: "image/svg+xml" }));
   await image.decode();
-  const canvas = h("canvas", { width: drawing.getAttribute("width") * 2, height: drawing.getAttribute("height") * 2 });
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  const [width, height] = ["width", "height"].map((name) => Number(drawing.getAttribute(name)) * 2),
+    canvas = h("canvas", { width, height });
+  canvas.getContext("2d").drawImage(image, 0, 0, width, height);
   URL.revokeObjectURL(image.src);
-  return blob(canvas);
-}
-
-function blob(canvas) {
   return new Promise((done) => canvas.toBlob(done, "image/png"));
 }
 

@@ -1,12 +1,25 @@
+// @ts-check
 // Numbers to colours and to words. Amounts: paper to deep blue. Signed: orange, paper, blue, zero in the middle.
 
+/**
+ * @typedef {{ paper: string, ink: string, muted: string, special: string, line: string, soft: string, link: string,
+ *   sequential: string[], diverging: string[], measures: Record<string, string> }} Palette
+ * @typedef {{ limit: number, signed: boolean, rgb(value: number): number[], color(value: number): string }} Scale
+ */
+
+/**
+ * @param {Palette} palette @param {number} limit @param {boolean} signed @returns {Scale}
+ */
 export function scale(palette, limit, signed) {
   const stops = (signed ? palette.diverging : palette.sequential).map(parts);
   const rgb = (value) => between(stops, signed ? (value / limit + 1) / 2 : value / limit);
   return { limit, signed, rgb, color: (value) => css(rgb(value)) };
 }
 
-// The end of the scale: the 99th percentile, rounded up to a number people say.
+/**
+ * The end of the scale: the 99th percentile, rounded up to a number people say.
+ * @param {Float32Array} values @returns {number}
+ */
 export function limit(values) {
   if (!limits.has(values)) {
     const sizes = Float32Array.from(values, Math.abs).filter(Number.isFinite).sort();
@@ -22,6 +35,7 @@ export function nice(value) {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * ten >= value * 0.9999) * ten;
 }
 
+/** Black or white, whichever is read better on this colour. @param {number[]} color */
 export function inkOn([red, green, blue]) {
   const [r, g, b] = [red, green, blue].map((v) =>
     v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
@@ -52,6 +66,7 @@ function parts(color) {
   return [1, 3, 5].map((place) => parseInt(color.slice(place, place + 2), 16));
 }
 
+/** @param {number[]} color */
 function css([red, green, blue]) {
   return `#${[red, green, blue].map((value) => value.toString(16).padStart(2, "0")).join("")}`;
 }

@@ -1,10 +1,22 @@
+// @ts-check
 // What is selected, kept in the address after # so that a link brings it back.
 
+/**
+ * @typedef {import("./data.js").Data} Data
+ * @typedef {{ data: Data, live: any, shade: string, layer: number, token: number, source: number,
+ *   head: number | "mean", view: string, show: string, map: string, maps: string, minus: string, tiles: string,
+ *   flow: string, links: string, least: any, field: string, against: string, theme: string, other?: string,
+ *   edited?: string, asked?: string, set(changes: Record<string, any>): void, address(): string,
+ *   follow(data: Data): void, save(): void }} State  the selection, the same for every view: `layer` is a place among
+ *   the layers, `shade` the theme as drawn, `live` what a live page can be asked for, `least` a share or ""
+ */
+
+const place = (text, data) => (Number(text) in data.tokens ? Number(text) : -1);
 const READ = {
   view: String,
   layer: (text, data) => data.layers.indexOf(Number(text)),
-  token: (text, data) => (Number(text) in data.tokens ? Number(text) : -1),
-  source: (text, data) => (Number(text) in data.tokens ? Number(text) : -1),
+  token: place,
+  source: place,
   head: (text, data) => (text === "mean" ? text : Number(text) < data.heads && /^\d+$/.test(text) ? Number(text) : -1),
   show: String,
   map: String,
@@ -23,12 +35,19 @@ const WRITE = { layer: (value, data) => data.layers[value] };
 export const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
 const PLACES = ["layer", "token", "source", "head"]; // mean nothing in another sentence
 
-// The same selection for every view; `change` is called after each `set`. Inside another page, `alone`, the address is not ours.
+/**
+ * `change` is called after each `set`. Inside another page, `alone`, the address is not ours.
+ * @param {Data} data
+ * @param {(state: State) => void} change
+ * @returns {State}
+ */
 export function create(data, change, alone = false) {
+  /** @type {any} */
   const state = { data, live: null };
-  let asked = 0,
-    followed = ""; // the address as it was last read or written here
-  const elsewhere = () => !alone && location.hash !== followed; // somebody went to another address, and the event is yet to come
+  /** @type {any} */
+  let asked = 0;
+  let followed = ""; // the address as it was last read or written here
+  const elsewhere = () => !alone && location.hash !== followed; // the event of somebody's going there is yet to come
   const before = () => state.live?.before() ?? false; // the pictures are still of the sentence before the address's
   const save = () => {
     asked = 0;
@@ -119,7 +138,11 @@ function read(data, hash) {
   return "token" in found ? { source: found.token, ...found } : found;
 }
 
-// The key that is chosen if it is there, the first there is otherwise.
+/**
+ * The key that is chosen if it is there, the first there is otherwise.
+ * @param {string} key
+ * @param {string[][]} options
+ */
 export function chosen(key, options) {
   return options.some(([name]) => name === key) ? key : options[0]?.[0];
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // What the page asks the server, and how the answers are read.
 
 import { open } from "../core/data.js";
@@ -24,12 +25,7 @@ export async function about() {
 // The key of a result, when it is there. `told` hears { waiting } or { done, of } meanwhile; `signal` gives it up.
 export async function measured(ask, { told, signal }) {
   for (;;) {
-    const answer = await reached("/api/measure", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(ask),
-      signal,
-    });
+    const answer = await reached("/api/measure", { ...posted(ask), signal });
     if (answer.status === 429) {
       const seconds = Number(answer.headers.get("Retry-After")) || 1;
       told({ busy: seconds });
@@ -53,26 +49,24 @@ export async function received(keys, before, signal) {
 }
 
 export async function page(wanted) {
-  return read(
-    await reached("/api/page", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(wanted),
-    }),
-    "blob",
-  );
+  return read(await reached("/api/page", posted(wanted)), "blob");
 }
 
 export async function netcdf(keys) {
   return read(await reached(`/api/netcdf/${keys.join(",")}`), "blob");
 }
 
+function posted(content) {
+  return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) };
+}
+
+/** @param {string} address @param {RequestInit} options */
 function reached(address, options = {}) {
   return heard(() => fetch(address, options), options.signal);
 }
 
 // What an answer holds: "json", "blob" or "arrayBuffer".
-async function read(answer, kind, signal) {
+async function read(answer, kind, signal = null) {
   await answered(answer);
   return heard(() => answer[kind](), signal);
 }
@@ -95,6 +89,7 @@ async function answered(answer) {
 function ended(ticket, told, signal) {
   return new Promise((done, failed) => {
     const source = new EventSource(`/api/jobs/${ticket}/events`);
+    /** @type {any} */
     let lost = 0;
     const leave = () => {
       source.close();
@@ -117,14 +112,8 @@ function ended(ticket, told, signal) {
     source.addEventListener("waiting", (event) => told({ waiting: JSON.parse(event.data).ahead }));
     source.addEventListener("progress", (event) => told(JSON.parse(event.data)));
     source.addEventListener("done", close(done));
-    source.addEventListener(
-      "failed",
-      close(({ error, status }) => failed(new Refused(error, status))),
-    );
-    source.addEventListener(
-      "cancelled",
-      close(({ error, status }) => failed(new Refused(error, status))),
-    );
+    const refuse = close(({ error, status }) => failed(new Refused(error, status)));
+    for (const kind of ["failed", "cancelled"]) source.addEventListener(kind, refuse);
     source.onopen = () => {
       clearTimeout(lost);
       lost = 0;

@@ -1,184 +1,143 @@
-// What the page asks the reader: a sentence, a model, and what else to measure.
+// @ts-check
+// What the page asks the reader: a sentence, a model, and what else to measure; and how the work goes.
 
 import { h, hide } from "../core/dom.js";
+import { entered } from "../core/walk.js";
+
+/**
+ * @typedef {import("./next.js").Known} Known
+ * @typedef {{ submit(): void, cancel(): void, save(how: string): void, more(): void,
+ *   measure(name: string): void }} Acts
+ * @typedef {{ busy: boolean, said: string, share: number, alarm: string,
+ *   offer: { name: string, words: string } | null }} Work
+ */
 
 const SOON = 400; // milliseconds after which work is worth scrolling to
+const WAYS = [
+  ["HTML", "Save as HTML: one file that opens offline"],
+  ["netCDF", "Save as netCDF: all numbers, for Python and others"],
+  ["Link", "Copy the link: the address of this very view"],
+];
 
-// Builds the form; what comes back reads and writes it and says how the work goes.
-export function form(container, { models, measures }, { submit, cancel, save, more, contribute }) {
-  const text = h("textarea", {
-    rows: "2",
-    id: "text",
-    dir: "auto",
-    spellcheck: "false",
-    placeholder: "Type a sentence; [MASK] hides a word",
-    "aria-label": "Sentence",
+/**
+ * Builds the form; what comes back reads and fills it and shows how the work goes.
+ * @param {HTMLElement} container @param {Known} known @param {Acts} acts
+ */
+export function form(container, known, acts) {
+  const text = area("text", "2", "Sentence", "Type a sentence; [MASK] hides a word"),
+    pair = area("pair", "1", "Second sentence", "A second sentence that the model reads with the first");
+  const second = button("", () => {
+    unfold(pair.hidden);
+    if (!pair.hidden) pair.focus();
   });
-  const pair = h("textarea", {
-    rows: "1",
-    id: "pair",
-    dir: "auto",
-    spellcheck: "false",
-    placeholder: "A second sentence that the model reads with the first",
-    "aria-label": "Second sentence",
-  });
-  const second = h("button", { type: "button", class: "quiet" }, "Second sentence"),
-    go = h("button", { type: "submit", class: "go" }, "Measure");
-  const model = h(
-    "select",
-    { id: "model", "aria-label": "Model" },
-    ...models.map(({ name }) => h("option", { value: name }, name)),
-  );
-  const truncate = h("input", { type: "checkbox", id: "truncate" });
-  const ways = [
-    ["HTML", "one file that opens offline"],
-    ["netCDF", "all numbers, for Python and others"],
-    ["Link", "copy the address of this very view"],
-  ];
-  const leave = ways.map(([name, why]) =>
-    h(
-      "button",
-      {
-        type: "button",
-        class: "quiet",
-        title: why,
-        "aria-label": name === "Link" ? "Copy the link" : `Save as ${name}: ${why}`,
-        onclick: () => save(name),
-      },
-      name,
-    ),
-  );
-  const boxes = new Map(),
-    list = h("div", { class: "boxes" });
-  const extra = h(
-    "details",
-    {},
-    h("summary", {}, "More measures"),
-    list,
-    h("label", { class: "choice" }, truncate, "cut off what is longer than the model takes"),
-  );
-  const bar = h("progress", { "aria-label": "Progress" }),
-    said = h("span", { class: "said", role: "status" }),
-    stop = h("button", { type: "button", class: "quiet", onclick: cancel }, "Cancel");
-  const long = h("span", {}),
-    offered = h(
-      "p",
-      { class: "offer", hidden: "" },
-      long,
-      h("button", { type: "button", onclick: contribute }, "Measure contribution"),
-    );
-  const work = h("div", { class: "work" }, bar, said, stop),
-    alarm = h("p", { class: "alarm", role: "alert" });
-  const whole = h(
-    "form",
-    { class: "ask", "aria-label": "What to measure" },
-    text,
-    pair,
-    h(
-      "div",
-      { class: "choices" },
-      go,
-      h("label", { class: "choice", hidden: models.length > 1 ? null : "" }, h("span", {}, "Model"), model),
-      second,
-      extra,
-      h("span", { class: "ways" }, "Save", ...leave),
-    ),
-    work,
-    offered,
-    alarm,
-  );
-  const show = (open) => {
+  const unfold = (open) => {
     pair.hidden = !open;
     second.textContent = open ? "One sentence" : "Second sentence";
     second.setAttribute("aria-expanded", String(open));
     if (!open) pair.value = "";
   };
-  second.onclick = () => {
-    show(pair.hidden);
-    if (!pair.hidden) pair.focus();
-  };
+  const options = known.models.map(({ name }) => h("option", { value: name }, name)),
+    model = h("select", { id: "model", "aria-label": "Model" }, ...options),
+    many = known.models.length > 1 ? {} : { hidden: "" };
+  const extra = measures(known, acts.more),
+    go = h("button", { type: "submit", class: "go" }, "Measure"),
+    progress = work(go, acts);
+  const leave = WAYS.map(([name, about]) => button(name, () => acts.save(name), { title: about, "aria-label": about }));
+  const choices = [
+    go,
+    h("label", { class: "choice", ...many }, h("span", {}, "Model"), model),
+    ...[second, extra.whole, h("span", { class: "ways" }, "Save", ...leave)],
+  ];
+  const whole = h("form", { class: "ask", "aria-label": "What to measure" }, text, pair);
+  whole.append(h("div", { class: "choices" }, ...choices), ...progress.parts);
   whole.onsubmit = (event) => {
     event.preventDefault();
-    submit();
+    acts.submit();
   };
-  for (const field of [text, pair])
-    field.onkeydown = (event) => {
-      if (event.key === "Enter" && !event.shiftKey) {
-        event.preventDefault();
-        submit();
-      }
-    };
+  for (const field of [text, pair]) entered(field, acts.submit);
+  model.onchange = () => extra.offer(model.value, extra.asked().measures);
   container.append(whole);
-  const seen = (element) => element.scrollIntoView({ block: "nearest" });
-  let waiting = 0;
-
-  const offer = () => {
-    const { measures: given } = models.find(({ name }) => name === model.value);
-    const wanted = asked().measures.split(",");
-    list.replaceChildren(
-      ...given
-        .filter((name) => !USUAL.includes(name))
-        .map((name) => {
-          const box = h("input", { type: "checkbox", value: name, onchange: more });
-          box.checked = wanted.includes(name);
-          boxes.set(name, box);
-          return h(
-            "label",
-            { class: "choice", title: measures[name].about },
-            box,
-            `${name}${measures[name].slow ? " (slow)" : ""}`,
-          );
-        }),
-    );
-  };
-  const asked = () => ({
-    text: text.value,
-    pair: pair.hidden ? "" : pair.value,
-    model: model.value,
-    measures: [...boxes.values()]
-      .filter((box) => box.checked)
-      .map((box) => box.value)
-      .join(","),
-    truncate: truncate.checked ? "1" : "",
-  });
-  model.onchange = offer;
-  truncate.onchange = more;
   return {
-    asked,
-    fill(values) {
-      text.value = values.text ?? "";
-      show(Boolean(values.pair));
-      pair.value = values.pair ?? "";
-      if (models.some(({ name }) => name === values.model)) model.value = values.model;
-      truncate.checked = values.truncate === "1";
-      offer();
-      for (const [name, box] of boxes) box.checked = (values.measures ?? "").split(",").includes(name);
-    },
-    working(sentence, share) {
-      if (!sentence) {
-        clearTimeout(waiting);
-        waiting = 0;
-      } else waiting ||= setTimeout(seen, SOON, work);
-      work.dataset.busy = String(Boolean(sentence));
-      bar.hidden = !sentence;
-      hide(stop, !sentence, go);
-      said.textContent = sentence;
-      if (share >= 0) bar.value = share;
-      else bar.removeAttribute("value");
-    },
-    suggest(sentence) {
-      hide(offered, !sentence, stop);
-      long.textContent = sentence;
-    },
-    complain(sentence) {
-      alarm.textContent = sentence;
-      if (sentence) seen(alarm);
-    },
-    note(sentence) {
-      said.textContent = sentence;
+    show: progress.show,
+    asked: () => ({
+      ...{ text: text.value, pair: pair.hidden ? "" : pair.value, model: model.value },
+      ...extra.asked(),
+    }),
+    /** @param {import("./next.js").Ask} ask */
+    fill(ask) {
+      text.value = ask.text;
+      unfold(Boolean(ask.pair));
+      pair.value = ask.pair;
+      model.value = ask.model;
+      extra.offer(ask.model, ask.measures, ask.truncate === "1");
     },
   };
 }
 
-// Measured without being asked for; the rest is offered.
-export const USUAL = ["attention", "mixing", "norms", "effective", "null", "rank", "head"];
+function area(id, rows, name, placeholder) {
+  return h("textarea", { id, rows, placeholder, "aria-label": name, dir: "auto", spellcheck: "false" });
+}
+
+function button(text, onclick, more = {}) {
+  return h("button", { type: "button", class: "quiet", onclick, ...more }, text);
+}
+
+/** What waits to be asked for. @param {Known} known */
+function measures(known, more) {
+  const truncate = h("input", { type: "checkbox", id: "truncate", onchange: more }),
+    list = h("div", { class: "boxes" }),
+    cut = h("label", { class: "choice" }, truncate, "cut off what is longer than the model takes");
+  /** @type {HTMLInputElement[]} */
+  let boxes = [];
+  const offer = (model, wanted, whole = truncate.checked) => {
+    const given = known.models.find(({ name }) => name === model).measures,
+      asked = given.filter((name) => known.measures[name].stage === null || known.measures[name].offer);
+    boxes = asked.map((name) => h("input", { type: "checkbox", value: name, onchange: more }));
+    for (const box of boxes) box.checked = wanted.split(",").includes(box.value);
+    const labels = boxes.map((box) => {
+      const { about, slow } = known.measures[box.value];
+      return h("label", { class: "choice", title: about }, box, `${box.value}${slow ? " (slow)" : ""}`);
+    });
+    list.replaceChildren(...labels);
+    truncate.checked = whole;
+  };
+  const asked = () => {
+    const ticked = boxes.filter((box) => box.checked).map((box) => box.value);
+    return { measures: ticked.join(","), truncate: truncate.checked ? "1" : "" };
+  };
+  return { whole: h("details", {}, h("summary", {}, "More measures"), list, cut), offer, asked };
+}
+
+/** How the work goes: a bar, words, what is offered, what went wrong. @param {HTMLElement} go @param {Acts} acts */
+function work(go, acts) {
+  const bar = h("progress", { "aria-label": "Progress" }),
+    said = h("span", { class: "said", role: "status" }),
+    stop = button("Cancel", acts.cancel),
+    line = h("div", { class: "work" }, bar, said, stop);
+  const words = h("span", {}),
+    accept = h("button", { type: "button" }),
+    offered = h("p", { class: "offer", hidden: "" }, words, accept),
+    alarm = h("p", { class: "alarm", role: "alert" });
+  /** @type {any} */
+  let waiting = 0;
+  const seen = (element) => element.scrollIntoView({ block: "nearest" });
+  /** @param {Work} now */
+  const show = ({ busy, share, offer, ...now }) => {
+    if (!busy) clearTimeout(waiting);
+    waiting = busy ? waiting || setTimeout(seen, SOON, line) : 0;
+    line.dataset.busy = String(busy);
+    bar.hidden = !busy;
+    hide(stop, !busy, go);
+    hide(offered, !offer, busy ? stop : go);
+    said.textContent = now.said;
+    if (share >= 0) bar.value = share;
+    else bar.removeAttribute("value");
+    words.textContent = offer?.words ?? "";
+    accept.textContent = `Measure ${offer?.name}`;
+    accept.onclick = () => acts.measure(offer.name);
+    const fresh = now.alarm && alarm.textContent !== now.alarm;
+    if (alarm.textContent !== now.alarm) alarm.textContent = now.alarm;
+    if (fresh) seen(alarm);
+  };
+  return { parts: [line, offered, alarm], show };
+}

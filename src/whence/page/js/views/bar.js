@@ -1,37 +1,35 @@
+// @ts-check
 // What is selected, always in reach: layer, token, head, light or dark.
 
+import { cut } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 
-// `perHead` says whether what is drawn below depends on the head.
+/**
+ * `perHead` says whether what is drawn below depends on the head.
+ * @param {HTMLElement} container @param {import("../core/data.js").Data} data
+ * @param {import("../core/state.js").State} state @param {boolean} perHead
+ */
 export function render(container, data, state, perHead) {
-  const parts = once(container, () => {
-    const choices = h("div", { class: "choices" });
-    const theme = h("button", { type: "button", class: "theme" });
-    container.append(choices, theme);
-    return { choices, theme };
+  const { choices, theme } = once(container, () => {
+    const parts = { choices: h("div", { class: "choices" }), theme: h("button", { type: "button", class: "theme" }) };
+    container.append(parts.choices, parts.theme);
+    return parts;
   });
-  const tokens = data.tokens.map((token, place) => [String(place), `${place}  ${token.shown.slice(0, 40)}`]);
-  const layers = data.layers.map((layer, place) => [String(place), String(layer)]).reverse();
-  const heads = [
-    ["mean", "mean of all"],
-    ...Array.from({ length: data.heads }, (_, head) => [String(head), String(head)]),
-  ];
-  select(parts.choices, "token", "Token", tokens, state.token, (value) =>
+  /** @type {(list: any[], name?: (one: any, place: number) => string) => string[][]} */
+  const places = (list, name = String) => list.map((one, place) => [String(place), name(one, place)]);
+  const tokens = places(data.tokens, ({ shown }, place) => `${place}  ${cut(shown, 40)}`),
+    heads = places(Array.from({ length: data.heads }, (_, head) => head));
+  select(choices, "token", "Token", tokens, state.token, (value) =>
     state.set({ token: Number(value), source: Number(value) }),
   );
-  select(parts.choices, "layer", "Layer", layers, state.layer, (value) => state.set({ layer: Number(value) }));
+  select(choices, "layer", "Layer", places(data.layers).reverse(), state.layer, (value) =>
+    state.set({ layer: Number(value) }),
+  );
+  const choose = (value) => state.set({ head: value === "mean" ? value : Number(value) });
   if (data.head_maps.length)
-    select(
-      parts.choices,
-      "head",
-      "Head",
-      heads,
-      state.head,
-      (value) => state.set({ head: value === "mean" ? value : Number(value) }),
-      !perHead,
-    );
+    select(choices, "head", "Head", [["mean", "mean of all"], ...heads], state.head, choose, !perHead);
   const other = state.shade === "dark" ? "light" : "dark";
-  parts.theme.textContent = other === "dark" ? "Dark" : "Light";
-  parts.theme.setAttribute("aria-label", `Switch to ${other} colours`);
-  parts.theme.onclick = () => state.set({ theme: other });
+  theme.textContent = other === "dark" ? "Dark" : "Light";
+  theme.setAttribute("aria-label", `Switch to ${other} colours`);
+  theme.onclick = () => state.set({ theme: other });
 }

@@ -1,82 +1,73 @@
+// @ts-check
 // Flow: tokens are columns, layers rows, the input at the bottom; links show what rises from one layer to the next.
 
-import { called, layersOf, sinceInput, title, wording } from "../core/data.js";
-import { announce, h, hush, once, select, slider, tell } from "../core/dom.js";
+import { called, largest, layersOf, listed, part, perHead as byHead } from "../core/data.js";
+import { sinceInput, title, wording } from "../core/data.js";
+import { h, once, select, slider, textWidth } from "../core/dom.js";
 import { figure } from "../core/figure.js";
-import { LONG, NARROW } from "../core/grid.js";
-import { automatic, largest, network, rowOf } from "./network.js";
-import { paint, place, vector } from "./river.js";
-import { number, percent } from "../core/scale.js";
+import { roomIn } from "../core/grid.js";
+import { flowLayout, isCrowded, nearby } from "../core/layout.js";
+import { automatic, network, rowOf } from "./network.js";
+import { highlights, marks, paint, vector } from "./river.js";
+import { percent } from "../core/scale.js";
 import { chosen } from "../core/state.js";
+import { walkable } from "../core/walk.js";
 
-const STEPS = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+/** @type {string[][]} */
 const MODES = [
   ["into", "into the chosen token"],
   ["all", "between all tokens"],
 ];
+const HEADER = ["map", "from_layer", "source", "source_token", "to_layer", "target", "target_token"];
 
 export function perHead(data, state) {
-  return data.variables[chosen(state.flow, options(data))].dims.includes("head");
+  return byHead(data, chosen(state.flow, options(data)));
 }
 
+/** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "flow" });
+  const { held, say, choices, body } = figure(container, data, "flow");
   const name = chosen(state.flow, options(data)),
-    mode = chosen(state.links, MODES);
+    mode = chosen(state.links, MODES),
+    count = data.tokens.length;
   select(choices, "flow", "By", options(data), name, (value) => state.set({ flow: value, least: "" }));
   select(choices, "links", "Links", MODES, mode, (value) => state.set({ links: value, least: "" }));
-  const net = network(data, name, state, mode);
-  const least = state.least === "" ? automatic(net, data.tokens.length, mode) : state.least;
+  const net = network(data, name, state, mode),
+    least = state.least === "" ? automatic(net, count, mode) : state.least;
   slider(choices, "least", "At least", least, percent, (value) => state.set({ least: value }));
   const kept = net.links.filter((link) => Math.abs(link.strength) >= least);
   say(finding(data, net, name, state), subtitle(data, net, name, mode, kept));
 
-  const room = Math.max(body.clientWidth, 240),
-    compact = data.tokens.length > LONG || room / data.tokens.length < NARROW + 8;
+  const room = roomIn(body),
+    compact = isCrowded(count, room),
+    around = compact ? nearby(count, state.token, room) : null;
   const parts = once(body, () => ({
     whole: frame(body),
     caption: body.appendChild(h("p", { class: "closer" })),
     close: frame(body),
   }));
-  const around = compact ? near(data, state, room) : null;
-  const picture = { net, kept, data, state, palette, room, mode };
-  show(parts.whole, { ...picture, columns: [0, data.tokens.length], compact, around }, name);
+  const picture = { net, kept, data, state, palette, mode, compact, around },
+    widths = data.tokens.map(({ shown }) => textWidth(shown, 12)),
+    place = (columns, small) => flowLayout(net.rows.length, widths, room, { columns, compact: small });
+  show(parts.whole, picture, place([0, count], compact), name);
   parts.close.element.hidden = parts.caption.hidden = !compact;
   if (compact) {
-    parts.caption.textContent = `A closer look at tokens ${around[0]} to ${around[1] - 1} of ${data.tokens.length}`;
-    show(parts.close, { ...picture, columns: around, compact: false, around: null }, name);
+    parts.caption.textContent = `A closer look at tokens ${around[0]} to ${around[1] - 1} of ${count}`;
+    show(parts.close, { ...picture, compact: false, around: null }, place(around, false), name);
   }
-  held.palette = palette;
-  held.pictures = () => [vector({ ...picture, columns: [0, data.tokens.length], compact, around: null })];
-  held.table = () => ({
-    header: [
-      "map",
-      "from_layer",
-      "source",
-      "source_token",
-      "to_layer",
-      "target",
-      "target_token",
-      "share",
-      "share_of_the_flow",
-    ],
-    rows: [...kept]
-      .reverse()
-      .map(({ from, source, to, target, weight, strength }) => [
-        name,
-        net.rows[from],
-        source,
-        data.tokens[source].text,
-        net.rows[to],
-        target,
-        data.tokens[target].text,
-        weight,
-        strength,
-      ]),
-  });
+  held.pictures = (colors) => [vector({ ...picture, palette: colors, around: null }, place([0, count], compact))];
+  held.table = () => table(data, net, name, kept);
 }
 
-// Maps that every layer has, else a path would end where one is missing.
+function table(data, net, name, kept) {
+  const rows = kept.toReversed().map(({ from, source, to, target, weight, strength }) => {
+    const [below, above] = [data.tokens[source].text, data.tokens[target].text];
+    return [name, net.rows[from], source, below, net.rows[to], target, above, weight, strength];
+  });
+  return { header: [...HEADER, "share", "share_of_the_flow"], rows };
+}
+
+/** Maps that every layer has, else a path would end where one is missing. @returns {string[][]} */
 function options(data) {
   const through = data.maps.filter((name) => !sinceInput(data, name)),
     direct = data.maps.filter((name) => sinceInput(data, name)); // layer after layer first
@@ -86,102 +77,68 @@ function options(data) {
   return whole.map((name) => [name, title(data, name)]);
 }
 
-function near(data, state, room) {
-  const most = Math.min(Math.max(Math.floor(room / 34), 6), 32),
-    count = data.tokens.length;
-  const first = Math.min(Math.max(state.token - Math.floor(most / 2), 0), Math.max(count - most, 0));
-  return [first, Math.min(first + most, count)];
-}
-
 function finding(data, net, name, state) {
-  const format = data.variables[name].signed ? number : percent;
-  const parts = largest(net.input, 3).map(
+  const format = part(data, name);
+  const parts = largest(net.input, 3, 0.005).map(
     (source) => `${source === state.token ? "itself" : `“${called(data, source)}”`} (${format(net.input[source])})`,
   );
-  const list = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("") || "nothing";
-  return `“${called(data, state.token)}” in layer ${data.layers[state.layer]} goes back to ${list}`;
+  return `“${called(data, state.token)}” in layer ${data.layers[state.layer]} goes back to ${listed(parts)}`;
 }
 
 function subtitle(data, net, name, mode, kept) {
-  const heads = data.variables[name].dims.includes("head")
-    ? net.head === "mean"
-      ? `, mean of ${data.heads} heads`
-      : `, head ${net.head}`
-    : "";
-  const steps = wording(data, name).paths;
-  const shown =
-    mode === "into"
-      ? "width: share of the flow into the chosen token"
-      : `width: how much a row ${wording(data, name).verb} ${wording(data, name).to} a source`;
-  return `Links by ${title(data, name)}${heads}; ${shown}. ${steps}. ${kept.length.toLocaleString("en")} of ${net.links.length.toLocaleString("en")} links are drawn.`;
+  const { paths, verb, to } = wording(data, name),
+    all = net.head === "mean" ? `, mean of ${data.heads} heads` : `, head ${net.head}`,
+    into = mode === "into" ? "share of the flow into the chosen token" : `how much a row ${verb} ${to} a source`;
+  const [some, whole] = [kept, net.links].map(({ length }) => length.toLocaleString("en"));
+  const by = `Links by ${title(data, name)}${byHead(data, name) ? all : ""}`;
+  return `${by}; width: ${into}. ${paths}. ${some} of ${whole} links are drawn.`;
 }
 
 function frame(body) {
   const base = h("canvas", {}),
-    over = h("canvas", { class: "over" });
-  const element = body.appendChild(
-    h(
-      "div",
-      { class: "grid flow", tabindex: "0", role: "application", "aria-roledescription": "flow diagram" },
-      base,
-      over,
-    ),
-  );
-  return { element, base, over };
+    over = h("canvas", { class: "over" }),
+    look = { class: "grid flow", tabindex: "0", role: "application", "aria-roledescription": "flow diagram" };
+  return { element: body.appendChild(h("div", look, base, over)), base, over };
 }
 
-function show({ element, base, over }, picture, name) {
+/**
+ * @param {ReturnType<typeof frame>} parts @param {import("./river.js").Picture} picture
+ * @param {import("./river.js").At} at @param {string} name
+ */
+function show({ element, base, over }, picture, at, name) {
   const { data, state, net } = picture,
-    at = place(picture);
-  const format = data.variables[name].signed ? number : percent;
-  const describe = ({ row, token }) => {
-    const links = net.links
-      .filter((link) => link.to === row && link.target === token)
-      .sort((one, other) => other.weight - one.weight)
-      .slice(0, 3);
+    format = part(data, name),
+    { to } = wording(data, name);
+  const describe = ({ row, column }) => {
+    const links = net.links.filter((link) => link.to === row && link.target === column);
+    const sources = links.sort((one, other) => other.weight - one.weight).slice(0, 3);
     const where = row === 0 ? "input" : `layer ${net.rows[row]}`;
     return [
-      `${called(data, token)} (${token}), ${where}`,
-      ...links.map(
-        (link) => `${format(link.weight)} ${wording(data, name).to} ${called(data, link.source)} (${link.source})`,
-      ),
+      `${called(data, column)} (${column}), ${where}`,
+      ...sources.map(({ weight, source }) => `${format(weight)} ${to} ${called(data, source)} (${source})`),
     ].join("\n");
   };
-  paint(base, picture, at);
-  paint(over, { ...picture, hovered: null }, at, true);
-  const here = { row: rowOf(net, state.layer), token: state.token };
-  element.setAttribute("aria-label", `Flow, layers by tokens. Arrow keys move. ${describe(here)}`);
+  const hover = (cell) => paint(over, highlights(picture, at, cell), at);
+  paint(base, marks(picture, at), at);
+  hover(null);
+  const here = describe({ row: rowOf(net, state.layer), column: state.token });
+  element.setAttribute("aria-label", `Flow, layers by tokens. Arrow keys move. ${here}`);
   let shown = "";
-  const locate = (event) => {
-    const box = base.getBoundingClientRect(),
-      shrunk = at.width / box.width;
-    return at.find((event.clientX - box.left) * shrunk, (event.clientY - box.top) * shrunk);
-  };
-  element.onpointermove = (event) => {
-    const node = locate(event),
-      key = node ? `${node.row} ${node.token}` : "";
-    if (key !== shown) paint(over, { ...picture, hovered: node }, at, true);
-    shown = key;
-    node ? tell(event, describe(node)) : hush();
-  };
-  element.onpointerleave = () => {
-    paint(over, { ...picture, hovered: null }, at, true);
-    shown = "";
-    hush();
-  };
-  const pick = ({ row, token }) =>
-    state.set({ token, source: token, layer: row === 0 ? state.layer : data.layers.indexOf(net.rows[row]) });
-  element.onclick = (event) => {
-    const node = locate(event);
-    if (node) pick(node);
-  };
-  element.onkeydown = (event) => {
-    const step = STEPS[event.key];
-    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    const token = Math.min(Math.max(state.token + step[1], 0), data.tokens.length - 1),
-      layer = Math.min(Math.max(state.layer + step[0], 0), data.layers.length - 1);
-    state.set({ token, source: token, layer });
-    announce(`${called(data, token)}, layer ${data.layers[layer]}`);
-  };
+  walkable(element, {
+    at,
+    describe,
+    hover: (cell) => {
+      if (shown !== JSON.stringify(cell)) hover(cell);
+      shown = JSON.stringify(cell);
+    },
+    pick: ({ row, column }) => {
+      const layer = row === 0 ? state.layer : data.layers.indexOf(net.rows[row]);
+      state.set({ token: column, source: column, layer });
+    },
+    keys: {
+      ...{ here: { row: state.layer, column: state.token }, rows: data.layers.length, columns: data.tokens.length },
+      go: ({ row, column }) => state.set({ token: column, source: column, layer: row }),
+      say: ({ row, column }) => `${called(data, column)}, layer ${data.layers[row]}`,
+    },
+  });
 }

@@ -1,149 +1,132 @@
+// @ts-check
 // Heads overview: every head of every layer as a small map; a click opens it in Maps.
 
-import { called, fresh, layersOf, said, title, wording } from "../core/data.js";
-import { SANS, announce, h, hush, once, select, svg, tell } from "../core/dom.js";
+import { called, fresh, layersOf, notes, said, title, wording, written } from "../core/data.js";
+import { SANS, h, once, select, svg } from "../core/dom.js";
 import { figure } from "../core/figure.js";
-import { limit, number, percent, scale } from "../core/scale.js";
+import { roomIn } from "../core/grid.js";
+import { tileLayout } from "../core/layout.js";
+import { together } from "./maps.js";
+import { limit, scale } from "../core/scale.js";
 import { chosen } from "../core/state.js";
+import { walkable } from "../core/walk.js";
 
-const LEFT = 34,
-  TOP = 18,
-  GAP = 3,
-  LARGEST = 84;
+/**
+ * @typedef {import("../core/data.js").Data} Data
+ * @typedef {ReturnType<typeof tileLayout>} At
+ * @typedef {{ shade: import("../core/scale.js").Scale, end: number, signed: boolean, beyond: boolean }} Shades
+ */
+
 const MOST_CELLS = 60_000; // more than this leave the page as one image per head
-const STEPS = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export const perHead = () => true;
 
+/** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "heads" });
-  const options = data.head_maps.map((name) => [name, title(data, name)]);
-  const name = chosen(state.tiles, options);
+  const { held, say, choices, body } = figure(container, data, "heads");
+  const options = data.head_maps.map((one) => [one, title(data, one)]),
+    name = chosen(state.tiles, options);
   select(choices, "tiles", "Map", options, name, (value) => state.set({ tiles: value }));
   const parts = once(body, () => {
     const canvas = h("canvas", {}),
-      mark = h("div", { class: "mark" });
-    const frame = h(
-      "div",
-      { class: "grid tiles", tabindex: "0", role: "application", "aria-roledescription": "small multiples" },
-      canvas,
-      mark,
-    );
-    body.append(frame);
-    return { canvas, mark, frame, drawn: "" };
+      mark = h("div", { class: "mark" }),
+      look = { class: "grid tiles", tabindex: "0", role: "application", "aria-roledescription": "small multiples" };
+    return { canvas, mark, frame: body.appendChild(h("div", look, canvas, mark)), drawn: "", summary: null };
   });
-  const side = Math.min((Math.max(body.clientWidth, 240) - LEFT) / data.heads - GAP, LARGEST);
-  const drawn = [name, state.shade, side].join(" ");
-  if (parts.drawn !== drawn) {
-    parts.summary = paint(parts.canvas, data, name, side, palette);
-    parts.drawn = drawn;
-  }
-  say(
-    parts.summary.finding,
-    `${data.styles[name]?.meaning ?? ""} ${layersOf(data, name).length} layers × ${data.heads} heads on one scale, ${parts.summary.range}. Rows of a tile ${wording(data, name).rows} its columns.`,
-  );
-  interact(parts, data, state, name, side);
-  held.palette = palette;
-  held.pictures = () => [vector(data, name, side, palette)];
+  const rows = layersOf(data, name),
+    at = tileLayout(rows.length, data.heads, roomIn(body));
+  const drawn = [name, state.shade, at.side].join(" ");
+  if (parts.drawn !== drawn) parts.summary = paint(parts.canvas, data, name, at, palette);
+  parts.drawn = drawn;
+  const scaled = `${rows.length} layers × ${data.heads} heads on one scale, ${parts.summary.range}`;
+  const { meaning } = data.styles[name];
+  say(parts.summary.finding, `${meaning} ${scaled}. Rows of a tile ${wording(data, name).rows} its columns.`);
+  interact(parts, data, state, name, at);
+  held.pictures = (colors) => [vector(data, name, at, colors)];
   held.table = () => table(data, name);
 }
 
-// Where a head is drawn; `rows` are the layers that have the map, the last on top.
-function place(rows, layer, head, side) {
-  return { x: LEFT + head * (side + GAP), y: TOP + (rows.length - 1 - rows.indexOf(layer)) * (side + GAP) };
-}
-
-function extent(data, rows, side) {
-  return [LEFT + data.heads * (side + GAP), TOP + rows.length * (side + GAP)];
-}
-
-// Every head, the first layer first.
-function* tiles(data, name, side) {
-  const rows = layersOf(data, name);
-  for (const layer of rows)
-    for (let head = 0; head < data.heads; head++)
-      yield { values: fresh(data, name, layer, head), ...place(rows, layer, head, side) };
+/**
+ * Every head, the first layer first.
+ * @param {Data} data @param {string} name @param {At} at
+ */
+function* tiles(data, name, at) {
+  for (const [row, layer] of layersOf(data, name).entries())
+    for (let column = 0; column < data.heads; column++)
+      yield { values: fresh(data, name, layer, column), ...at.place({ row, column }) };
 }
 
 // Draws all tiles; says where most of the attention goes.
-function paint(canvas, data, name, side, palette) {
+function paint(canvas, data, name, at, palette) {
   const width = data.tokens.length,
     sharp = Math.max(devicePixelRatio, 2),
-    whole = extent(data, layersOf(data, name), side);
-  canvas.width = whole[0] * sharp;
-  canvas.height = whole[1] * sharp;
-  canvas.style.width = `${whole[0]}px`;
-  canvas.style.height = `${whole[1]}px`;
-  const context = canvas.getContext("2d");
+    { side } = at;
+  Object.assign(canvas, { width: at.width * sharp, height: at.height * sharp });
+  Object.assign(canvas.style, { width: `${at.width}px`, height: `${at.height}px` });
+  const context = canvas.getContext("2d"),
+    shades = shading(data, name, palette),
+    tile = painter(width, shades),
+    favourites = new Map();
   context.scale(sharp, sharp);
   context.fillStyle = palette.paper;
-  context.fillRect(0, 0, ...whole);
-  const shades = shading(data, name, palette),
-    received = new Float64Array(width),
-    favourites = new Map();
-  const tile = painter(width, shades);
+  context.fillRect(0, 0, at.width, at.height);
   context.imageSmoothingEnabled = width > side * sharp;
   context.strokeStyle = palette.line;
-  for (const { values, x, y } of tiles(data, name, side)) {
-    received.fill(0);
-    for (let at = 0; at < values.length; at++) if (values[at] > 0) received[at % width] += values[at];
+  for (const { values, x, y } of tiles(data, name, at)) {
     context.drawImage(tile(values), x, y, side, side);
     context.strokeRect(x, y, side, side);
-    const top = received.indexOf(Math.max(...received));
+    const top = favourite(values, width);
     favourites.set(top, (favourites.get(top) ?? 0) + 1);
   }
-  context.fillStyle = palette.muted;
-  context.font = `11px ${SANS}`;
-  for (const { text, x, y, anchor } of lettering(data, name, side)) {
+  Object.assign(context, { fillStyle: palette.muted, font: `11px ${SANS}` });
+  for (const { text, x, y, anchor } of lettering(data, name, at)) {
     context.textAlign = anchor === "middle" ? "center" : "right";
     context.fillText(text, x, y);
   }
   return { finding: finding(data, name, favourites), range: range(data, name, shades) };
 }
 
+// The source that all targets together take most from.
+function favourite(values, width) {
+  const received = new Float64Array(width);
+  for (let place = 0; place < values.length; place++) if (values[place] > 0) received[place % width] += values[place];
+  return received.indexOf(Math.max(...received));
+}
+
 // The same as SVG: cell by cell while they are few.
-function vector(data, name, side, palette) {
-  const [across, down] = extent(data, layersOf(data, name), side),
-    width = data.tokens.length,
-    shades = shading(data, name, palette);
+function vector(data, name, at, palette) {
+  const width = data.tokens.length,
+    { side } = at,
+    shades = shading(data, name, palette),
+    tile = painter(width, shades);
   const picture = svg("svg", {
-    width: across,
-    height: down,
-    viewBox: `0 0 ${across} ${down}`,
-    "font-family": SANS,
-    "font-size": 11,
-    fill: palette.muted,
+    ...{ width: at.width, height: at.height, viewBox: `0 0 ${at.width} ${at.height}` },
+    ...{ "font-family": SANS, "font-size": 11, fill: palette.muted },
   });
-  const tile = painter(width, shades),
-    few = width ** 2 * data.heads * data.layers.length <= MOST_CELLS;
-  for (const { values, x, y } of tiles(data, name, side)) {
-    const drawn = few
-      ? cells(values, width, shades)
-      : svg("image", {
-          href: tile(values).toDataURL(),
-          width,
-          height: width,
-          "image-rendering": width < side ? "pixelated" : "auto",
-        });
+  const few = width ** 2 * data.heads * data.layers.length <= MOST_CELLS,
+    smooth = width < side ? "pixelated" : "auto";
+  const whole = (values) =>
+    svg("image", { href: tile(values).toDataURL(), width, height: width, "image-rendering": smooth });
+  for (const { values, x, y } of tiles(data, name, at)) {
+    const drawn = few ? cells(values, width, shades) : whole(values);
     picture.append(svg("g", { transform: `translate(${x} ${y}) scale(${side / width})` }, drawn));
     picture.append(svg("rect", { x, y, width: side, height: side, fill: "none", stroke: palette.line }));
   }
-  for (const { text, anchor, ...at } of lettering(data, name, side))
-    picture.append(svg("text", { ...at, "text-anchor": anchor }, text));
+  for (const { text, anchor, ...where } of lettering(data, name, at))
+    picture.append(svg("text", { ...where, "text-anchor": anchor }, text));
   return picture;
 }
 
 function cells(values, width, { shade }) {
   const group = svg("g", { "shape-rendering": "crispEdges" });
-  for (const [at, value] of values.entries())
-    if (Number.isFinite(value))
-      group.append(
-        svg("rect", { x: at % width, y: Math.floor(at / width), width: 1, height: 1, fill: shade.color(value) }),
-      );
+  for (const [at, value] of values.entries()) {
+    const where = { x: at % width, y: Math.floor(at / width), width: 1, height: 1 };
+    if (Number.isFinite(value)) group.append(svg("rect", { ...where, fill: shade.color(value) }));
+  }
   return group;
 }
 
-// One scale for all heads.
+/** One scale for all heads. @returns {Shades} */
 function shading(data, name, palette) {
   const { signed } = data.variables[name],
     some = sample(data, name),
@@ -166,32 +149,21 @@ function painter(width, { shade, end, signed }) {
 }
 
 function range(data, name, { end, signed, beyond }) {
-  const [low, high] = [
-    signed ? `${beyond ? "≤ " : ""}−${show(data, name, end)} (orange)` : "0",
-    `${beyond ? "≥ " : ""}${show(data, name, end)}`,
-  ];
-  return `${low} to ${high}${signed ? " (blue)" : ""}`;
-}
-
-function show(data, name, value) {
-  return data.styles[name].percent ? percent(value) : number(value);
+  const written_ = written(data, name)(end),
+    low = signed ? `${beyond ? "≤ " : ""}−${written_} (orange)` : "0";
+  return `${low} to ${beyond ? "≥ " : ""}${written_}${signed ? " (blue)" : ""}`;
 }
 
 // Numbers of heads above, of layers on the left.
-function lettering(data, name, side) {
-  const rows = layersOf(data, name);
-  const sparse = Math.ceil(16 / (side + GAP)),
-    found = [{ text: "layer", x: LEFT - 5, y: 12, anchor: "end" }];
-  for (let head = 0; head < data.heads; head += sparse)
-    found.push({ text: String(head), x: place(rows, 0, head, side).x + side / 2, y: 12, anchor: "middle" });
-  for (const [at, layer] of rows.entries())
-    if (at % sparse === 0)
-      found.push({
-        text: String(data.layers[layer]),
-        x: LEFT - 6,
-        y: place(rows, layer, 0, side).y + side / 2 + 4,
-        anchor: "end",
-      });
+function lettering(data, name, at) {
+  const sparse = Math.ceil(16 / at.step),
+    found = [{ text: "layer", x: at.left - 5, y: 12, anchor: "end" }];
+  for (let column = 0; column < data.heads; column += sparse)
+    found.push({ text: String(column), x: at.place({ row: 0, column }).x + at.side / 2, y: 12, anchor: "middle" });
+  for (const [row, layer] of layersOf(data, name).entries()) {
+    const y = at.place({ row, column: 0 }).y + at.side / 2 + 4;
+    if (row % sparse === 0) found.push({ text: String(data.layers[layer]), x: at.left - 6, y, anchor: "end" });
+  }
   return found;
 }
 
@@ -213,11 +185,11 @@ function sample(data, name) {
     count = data.layers.length * data.heads,
     width = data.tokens.length;
   const step = coprime(Math.ceil(width ** 2 / 4000), width);
-  for (let at = 0; at < count; at += coprime(Math.max(Math.floor(count / 24), 1), data.heads))
-    parts.push(
-      ...fresh(data, name, Math.floor(at / data.heads), at % data.heads).filter((_, place) => place % step === 0),
-    );
-  return parts;
+  for (let at = 0; at < count; at += coprime(Math.max(Math.floor(count / 24), 1), data.heads)) {
+    const values = fresh(data, name, Math.floor(at / data.heads), at % data.heads);
+    parts.push(...values.filter((_, place) => place % step === 0));
+  }
+  return Float32Array.from(parts);
 }
 
 // The least number from `step` on that has no factor in common with `width`.
@@ -233,58 +205,32 @@ function finding(data, name, favourites) {
   return `“${called(data, token)}” ${most} in ${times} of ${layersOf(data, name).length * data.heads} heads`;
 }
 
-function interact({ frame, mark }, data, state, name, side) {
+function interact({ frame, mark }, data, state, name, at) {
   const rows = layersOf(data, name),
-    here = () => rows.findLastIndex((layer) => layer <= state.layer); // the row of the chosen layer, or the next below
-  const describe = (layer, head) => {
-    const at = layer * data.heads + head,
-      rank = data.variables.rank ? `, rank ${data.variables.rank.values[at]}` : "";
-    return `layer ${data.layers[layer]}, head ${head}${rank}`;
+    head = state.head === "mean" ? 0 : state.head,
+    row = rows.findLastIndex((layer) => layer <= state.layer); // of the chosen layer, or the next below
+  const where = (layer, column) =>
+    [`layer ${data.layers[layer]}`, `head ${column}`, ...notes(data, layer, column)].join(", ");
+  const describe = (cell) => where(rows[cell.row], cell.column);
+  const open = (cell) => {
+    const maps = together(data, name)?.names[0] ?? name;
+    state.set({ view: "maps", layer: rows[cell.row], head: cell.column, minus: "", maps });
   };
-  const pick = (layer, head) => state.set({ layer, head });
-  const open = (layer, head) =>
-    state.set({
-      view: "maps",
-      layer,
-      head,
-      minus: "",
-      maps: ["effective", "null"].includes(name) ? "attention" : name,
-    });
-  const locate = (event) => {
-    const box = frame.firstChild.getBoundingClientRect();
-    const head = Math.floor((event.clientX - box.left - LEFT) / (side + GAP)),
-      up = Math.floor((event.clientY - box.top - TOP) / (side + GAP));
-    const layer = rows[rows.length - 1 - up];
-    return head >= 0 && head < data.heads && layer in data.layers ? [layer, head] : null;
-  };
-  const head = state.head === "mean" ? null : state.head;
-  mark.hidden = head === null || !rows.includes(state.layer);
-  const { x, y } = place(rows, state.layer, head ?? 0, side);
-  Object.assign(mark.style, { left: `${x}px`, top: `${y}px`, width: `${side}px`, height: `${side}px` });
-  frame.setAttribute(
-    "aria-label",
-    `All heads. Arrow keys move; Enter opens the map. Now at ${describe(state.layer, head ?? 0)}`,
-  );
-  frame.onpointermove = (event) => {
-    const found = locate(event);
-    found ? tell(event, `${describe(...found)}\nclick to open in Maps`) : hush();
-  };
-  frame.onpointerleave = hush;
-  frame.onclick = (event) => {
-    const found = locate(event);
-    if (found) open(...found);
-  };
-  frame.onkeydown = (event) => {
-    const head = state.head === "mean" ? null : state.head; // the last key may not be drawn yet
-    if (event.key === "Enter") return open(state.layer, head ?? 0);
-    const step = STEPS[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const within = (value, count) => Math.min(Math.max(value, 0), count - 1);
-    const [layer, next] = [rows[within(here() + step[0], rows.length)], within((head ?? 0) + step[1], data.heads)];
-    pick(layer, next);
-    announce(describe(layer, next));
-  };
+  mark.hidden = state.head === "mean" || !rows.includes(state.layer);
+  const { x, y } = at.place({ row: rows.indexOf(state.layer), column: head });
+  Object.assign(mark.style, { left: `${x}px`, top: `${y}px`, width: `${at.side}px`, height: `${at.side}px` });
+  const now = where(state.layer, head);
+  frame.setAttribute("aria-label", `All heads. Arrow keys move; Enter opens the map. Now at ${now}`);
+  walkable(frame, {
+    at,
+    describe: (cell) => `${describe(cell)}\nclick to open in Maps`,
+    pick: open,
+    open,
+    keys: {
+      ...{ here: { row, column: head }, rows: rows.length, columns: data.heads, say: describe },
+      go: (cell) => state.set({ layer: rows[cell.row], head: cell.column }),
+    },
+  });
 }
 
 // One line per head and target: the sources are columns.
@@ -294,23 +240,9 @@ function table(data, name) {
   for (const at of layersOf(data, name))
     for (let head = 0; head < data.heads; head++) {
       const values = fresh(data, name, at, head);
-      for (let target = 0; target < width; target++)
-        rows.push([
-          data.layers[at],
-          head,
-          target,
-          data.tokens[target].text,
-          ...values.subarray(target * width, (target + 1) * width),
-        ]);
+      for (const [target, { text }] of data.tokens.entries())
+        rows.push([data.layers[at], head, target, text, ...values.subarray(target * width, (target + 1) * width)]);
     }
-  return {
-    header: [
-      "layer",
-      "head",
-      "target",
-      "target_token",
-      ...data.tokens.map((token, source) => `${source} ${token.text}`),
-    ],
-    rows,
-  };
+  const sources = data.tokens.map(({ text }, source) => `${source} ${text}`);
+  return { header: ["layer", "head", "target", "target_token", ...sources], rows };
 }

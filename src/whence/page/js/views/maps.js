@@ -1,23 +1,30 @@
+// @ts-check
 // Maps: who takes how much from whom, target by source, in one layer and one head or all.
 
-import { addsUp, called, lacking, map, sharing, title, wording } from "../core/data.js";
-import { h, once, select } from "../core/dom.js";
+import { called, farthest, lacking, map, notes, perHead as byHead } from "../core/data.js";
+import { sharing, title, wording, written } from "../core/data.js";
+import { select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
-import { LONG, NARROW, drawing, grid, gutter } from "../core/grid.js";
+import { drawing, grids, sized } from "../core/grid.js";
+import { LONG, NARROW, gutter } from "../core/layout.js";
 import { limit, number, percent, scale } from "../core/scale.js";
 import { chosen } from "../core/state.js";
 
-const TOGETHER = ["attention", "effective", "null"]; // one is the sum of the others, so they share a scale
+/**
+ * @typedef {import("../core/data.js").Data} Data
+ * @typedef {{ names: string[], values: Float32Array[], ends: number[] }} Maps  side by side
+ */
+
 const DIFFERENCE = "difference";
 
 export function perHead(data, state) {
-  const key = chosen(state.maps, sets(data)),
-    names = [key, chosen(state.minus, against(data, key))];
-  return names.some((name) => data.variables[name]?.dims.includes("head"));
+  const key = chosen(state.maps, sets(data));
+  return byHead(data, key) || byHead(data, chosen(state.minus, against(data, key)));
 }
 
+/** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "maps" });
+  const { held, say, choices, body } = figure(container, data, "maps");
   const all = sets(data),
     key = chosen(state.maps, all),
     others = against(data, key),
@@ -27,98 +34,86 @@ export function render(container, data, state, palette) {
   const { names, values, ends } = minus ? contrast(data, state, key, minus) : side(data, state, key);
   const none = lacking(data, key, state.layer) || lacking(data, minus, state.layer);
   if (none) say(none, `Rows and columns are the tokens; ${title(data, key)} is there where a layer attends.`);
-  else
-    say(
-      minus ? contrastFinding(data, names, values[2], state) : finding(data, names[0], values[0], state),
-      subtitle(data, names, values, state),
-    );
+  else if (minus) say(contrastFinding(data, names, values[2], state), contrastSubtitle(data, names, state));
+  else say(finding(data, names[0], values[0], state), subtitle(data, names, state));
 
-  const specs = names.map((name, place) =>
-    describe(data, state, palette, name, values[place], ends[place], minus !== ""),
-  );
-  const held_parts = once(body, () => []);
-  while (held_parts.length < 3) {
-    const heading = h("h3", {}),
-      main = h("div", { class: "main" });
-    held_parts.push({ whole: body.appendChild(h("div", { class: "one" }, heading, main)), heading, main });
-  }
+  const specs = (colors) =>
+    names.map((name, place) => spec(data, state, colors, name, values[place], ends[place], minus !== ""));
+  const drawn = specs(palette),
+    least = gutter(sized(drawn[0])) + data.tokens.length * (NARROW + 1) + 8;
   body.classList.toggle("several", names.length > 1);
-  const least =
-    data.tokens.length > LONG ? 320 : Math.max(gutter(specs[0], false) + data.tokens.length * (NARROW + 1) + 8, 320);
-  body.style.setProperty("--least", `${least}px`);
-  for (const [place, part] of held_parts.entries()) part.whole.hidden = place >= names.length;
-  for (const [place, spec] of specs.entries()) {
-    held_parts[place].heading.textContent = named(data, names[place]);
-    grid(held_parts[place].main, spec, palette);
-  }
-  held.palette = palette;
-  held.pictures = () => specs.map((spec, place) => drawing(held_parts[place].main, spec, palette));
+  body.style.setProperty("--least", `${data.tokens.length > LONG ? 320 : Math.max(least, 320)}px`);
+  const panes = grids(body, drawn, palette);
+  held.pictures = (colors) => specs(colors).map((one, place) => drawing(panes[place], one, colors));
   held.table = () => table(data, state, names, values);
 }
 
+/** What can be chosen: one entry for maps that are drawn together, one for each of the others. @returns {string[][]} */
 function sets(data) {
-  const together = TOGETHER.filter((name) => data.variables[name]);
-  const first = together.length ? [[together[0], together.map((name) => title(data, name)).join(", ")]] : [];
-  const rest = [...data.head_maps.filter((name) => !TOGETHER.includes(name)), ...data.maps];
-  return [...first, ...rest.map((name) => [name, title(data, name)])];
+  const parts = data.sums.flatMap(({ names }) => names);
+  const together = data.sums.filter(({ names }) => names.length).map(({ names }) => [names[0], titles(data, names)]);
+  const rest = [...data.head_maps, ...data.maps].filter((name) => !parts.includes(name));
+  return [...together, ...rest.map((name) => [name, title(data, name)])];
 }
 
-// One map, or those that are parts of each other, on one scale.
+function titles(data, names) {
+  return names.map((name) => title(data, name)).join(", ");
+}
+
+/** The maps of which this one is the sum or a part. @param {Data} data */
+export function together(data, name) {
+  return data.sums.find(({ names }) => names.includes(name)) ?? null;
+}
+
+/** One map, or those that are parts of each other, on one scale. @returns {Maps} */
 function side(data, state, key) {
-  const names = TOGETHER.includes(key) ? TOGETHER.filter((name) => data.variables[name]) : [key];
-  const values = names.map((name) => map(data, name, state.layer, state.head)),
+  const all = together(data, key)?.names ?? [key],
+    maps = all.map((name) => map(data, name, state.layer, state.head)),
+    names = all.length > 2 && nothing(maps[2]) ? [key] : all, // a part that is nothing is said, not drawn
+    values = maps.slice(0, names.length),
     end = Math.max(...values.map(limit));
   return { names, values, ends: names.map(() => end) };
 }
 
-// Two maps as shares of their rows, and one minus the other.
+function nothing(values) {
+  return values.every((value) => !(Math.abs(value) > 1e-4));
+}
+
+/** Two maps as shares of their rows, and one minus the other. @returns {Maps} */
 function contrast(data, state, key, minus) {
   const cache = `minus ${key} ${minus} ${state.layer} ${state.head}`;
   if (!data.cache.has(cache)) {
-    const pair = [key, minus].map((name) => sharing(data, name, state.layer, state.head));
-    data.cache.set(cache, [...pair, pair[0].map((value, place) => value - pair[1][place])]);
+    const [one, other] = [key, minus].map((name) => sharing(data, name, state.layer, state.head));
+    data.cache.set(cache, [one, other, one.map((value, place) => value - other[place])]);
   }
   const values = data.cache.get(cache),
     end = Math.max(limit(values[0]), limit(values[1]));
   return { names: [key, minus, DIFFERENCE], values, ends: [end, end, limit(values[2])] };
 }
 
+/** @returns {string[][]} */
 function against(data, key) {
   const names = [...data.maps, ...data.head_maps].filter((name) => name !== key);
   return [["", "nothing"], ...names.map((name) => [name, title(data, name)])];
 }
 
-function named(data, name) {
-  return name === DIFFERENCE ? "difference" : title(data, name);
-}
-
-function describe(data, state, palette, name, values, end, shares) {
+/** @returns {import("../core/grid.js").Spec} */
+function spec(data, state, palette, name, values, end, shares) {
   const width = data.tokens.length,
-    labels = data.tokens.map((token) => ({ text: token.shown, special: token.special }));
-  const signed = name === DIFFERENCE || data.variables[name].signed,
-    share = shares || isShare(data, name),
-    format = share ? percent : number;
+    labels = data.tokens.map(({ shown, special }) => ({ text: shown, special })),
+    heading = name === DIFFERENCE ? "difference" : title(data, name),
+    format = shares ? percent : written(data, name);
   return {
-    name: `${named(data, name)}, targets by sources`,
-    labels: "top",
-    square: true,
-    wide: 34,
-    tall: 34,
-    heading: named(data, name),
-    rows: labels,
-    columns: labels,
-    values,
-    numbers: share,
+    ...{ name: `${heading}, targets by sources`, heading, labels: "top", square: true, wide: 34, tall: 34 },
+    ...{ rows: labels, columns: labels, values, numbers: format === percent, format },
     value: (row, column) => values[row * width + column],
-    scale: scale(palette, end, signed),
+    scale: scale(palette, end, name === DIFFERENCE || data.variables[name].signed),
     beyond: values.some((value) => Math.abs(value) > end),
-    format,
-    brief: (value) => (share ? (value * 100).toFixed(0) : number(value)),
+    brief: (value) => (format === percent ? (value * 100).toFixed(0) : number(value)),
     describe: (row, column) => {
-      const value = values[row * width + column];
-      const words = Number.isNaN(value)
-        ? lacking(data, name, state.layer) || "comes later: cannot be seen"
-        : `${format(value)} ${named(data, name)}`;
+      const value = values[row * width + column],
+        none = lacking(data, name, state.layer) || "comes later: cannot be seen",
+        words = Number.isNaN(value) ? none : `${format(value)} ${heading}`;
       return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}`;
     },
     selected: { row: state.token, column: state.source },
@@ -126,77 +121,71 @@ function describe(data, state, palette, name, values, end, shares) {
   };
 }
 
-function isShare(data, name) {
-  return TOGETHER.includes(name) || addsUp(data, name);
+// The chosen token's row.
+function rowOf(data, values, { token }) {
+  return values.subarray(token * data.tokens.length, (token + 1) * data.tokens.length);
+}
+
+function whom(data, source, { token }) {
+  return source === token ? "itself" : `“${called(data, source)}”`;
 }
 
 function finding(data, name, values, state) {
-  const width = data.tokens.length,
-    row = values.subarray(state.token * width, (state.token + 1) * width);
-  let most = -1;
-  for (let source = 0; source < width; source++)
-    if (Number.isFinite(row[source]) && !(row[source] <= row[most])) most = source;
-  if (most < 0) return `Layer ${data.layers[state.layer]}`;
-  const format = isShare(data, name) ? percent : number,
-    shown = called(data, state.token);
-  const where =
-    data.variables[name].dims.includes("head") && state.head !== "mean"
-      ? `In head ${state.head} of layer ${data.layers[state.layer]}`
-      : `In layer ${data.layers[state.layer]}`;
-  const { verb, to } = wording(data, name);
-  const whom = most === state.token ? "itself" : `“${called(data, most)}”`;
-  return `${where}, “${shown}” ${verb} most ${to} ${whom}: ${format(row[most])} (${title(data, name)})`;
+  const row = rowOf(data, values, state),
+    most = farthest(row, (value) => value),
+    layer = `layer ${data.layers[state.layer]}`;
+  if (most < 0) return layer;
+  const where = byHead(data, name) && state.head !== "mean" ? `In head ${state.head} of ${layer}` : `In ${layer}`;
+  const { verb, to } = wording(data, name),
+    value = written(data, name)(row[most]);
+  const said = `${verb} most ${to} ${whom(data, most, state)}: ${value} (${title(data, name)})`;
+  return `${where}, “${called(data, state.token)}” ${said}`;
 }
 
+/** @param {Data} data @param {string[]} names @param {Float32Array} values */
 function contrastFinding(data, [one, other], values, state) {
-  const width = data.tokens.length,
-    row = values.subarray(state.token * width, (state.token + 1) * width);
-  let most = 0;
-  for (let source = 1; source < width; source++)
-    if (!(Math.abs(row[source] || 0) <= Math.abs(row[most] || 0))) most = source;
-  const whom = most === state.token ? "itself" : `“${called(data, most)}”`;
-  return `In layer ${data.layers[state.layer]}, ${title(data, one)} gives “${called(data, state.token)}” ${percent(Math.abs(row[most]))} ${row[most] < 0 ? "less" : "more"} from ${whom} than ${title(data, other)}`;
+  const row = rowOf(data, values, state),
+    most = Math.max(farthest(row), 0),
+    more = `${percent(Math.abs(row[most]))} ${row[most] < 0 ? "less" : "more"} from ${whom(data, most, state)}`;
+  const gives = `${title(data, one)} gives “${called(data, state.token)}” ${more} than ${title(data, other)}`;
+  return `In layer ${data.layers[state.layer]}, ${gives}`;
 }
 
-function subtitle(data, names, values, state) {
-  const perHead =
-    data.variables[names[0]].dims.includes("head") ||
-    (names.includes(DIFFERENCE) && data.variables[names[1]].dims.includes("head"));
-  const heads = !perHead ? "" : state.head === "mean" ? `Mean of ${data.heads} heads.` : `Head ${state.head}.`;
-  const at = state.layer * data.heads + state.head,
-    read = (name) => data.variables[name]?.values[at];
-  const rank =
-    perHead && state.head !== "mean" && data.variables.rank
-      ? ` Rank ${read("rank")}${data.variables.nullity ? `, null space of dimension ${read("nullity")}` : ""}.`
-      : "";
-  if (names.includes(DIFFERENCE))
-    return `Rows are targets, columns sources; every row of both maps as shares of its sum. ${heads} Blue: more by ${title(data, names[0])}; orange: more by ${title(data, names[1])}.`;
-  const parts = nothing(values[names.indexOf("null")])
-    ? "All of it is effective: with so few tokens the values cancel nothing."
-    : "Attention is the sum of an effective part and a part that the values cancel.";
-  const meaning = names.length > 1 ? parts : (data.styles[names[0]]?.meaning ?? "");
-  return `Rows ${wording(data, names[0]).rows} columns. ${heads}${rank} ${meaning}`;
+function heads(data, { head }) {
+  return head === "mean" ? `Mean of ${data.heads} heads.` : `Head ${head}.`;
 }
 
-function nothing(values) {
-  return values?.every((value) => !(Math.abs(value) > 1e-4)) ?? false;
+/** @param {Data} data @param {string[]} names */
+function contrastSubtitle(data, [one, other], state) {
+  const which = [one, other].some((name) => byHead(data, name)) ? ` ${heads(data, state)}` : "";
+  const colors = `Blue: more by ${title(data, one)}; orange: more by ${title(data, other)}.`;
+  return `Rows are targets, columns sources; every row of both maps as shares of its sum.${which} ${colors}`;
+}
+
+function subtitle(data, names, state) {
+  const known = byHead(data, names[0]) && state.head !== "mean" ? notes(data, state.layer, state.head).join(", ") : "";
+  const sum = together(data, names[0]),
+    parts = names.length > 1 ? sum.meaning : sum?.names.length > 2 ? sum.nothing : data.styles[names[0]].meaning;
+  return [
+    `Rows ${wording(data, names[0]).rows} columns.`,
+    byHead(data, names[0]) ? heads(data, state) : "",
+    known && `${known[0].toUpperCase()}${known.slice(1)}.`,
+    parts,
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function table(data, state, names, values) {
-  const rows = [],
-    width = data.tokens.length;
-  for (const [place, name] of names.entries())
-    for (let target = 0; target < width; target++)
-      for (let source = 0; source < width; source++)
-        rows.push([
-          name,
-          data.layers[state.layer],
-          data.variables[name]?.dims.includes("head") ? state.head : "",
-          target,
-          data.tokens[target].text,
-          source,
-          data.tokens[source].text,
-          values[place][target * width + source],
-        ]);
-  return { header: ["map", "layer", "head", "target", "target_token", "source", "source_token", "value"], rows };
+  const width = data.tokens.length,
+    layer = data.layers[state.layer];
+  const line = (name, place, at) => {
+    const [target, source] = [Math.floor(at / width), at % width],
+      tokens = [target, data.tokens[target].text, source, data.tokens[source].text];
+    return [name, layer, byHead(data, name) ? state.head : "", ...tokens, values[place][at]];
+  };
+  return {
+    header: ["map", "layer", "head", "target", "target_token", "source", "source_token", "value"],
+    rows: names.flatMap((name, place) => Array.from({ length: width ** 2 }, (_, at) => line(name, place, at))),
+  };
 }

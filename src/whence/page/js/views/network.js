@@ -1,15 +1,27 @@
+// @ts-check
 // The links of the flow view: which token of one row feeds which of the next, and how much of the flow goes that way.
 
-import { sharing, sinceInput } from "../core/data.js";
+import { perHead, sharing, sinceInput } from "../core/data.js";
+
+/**
+ * @typedef {import("../core/data.js").Data} Data
+ * @typedef {{ layer: number, token: number, head: number | "mean" }} Chosen
+ * @typedef {{ from: number, source: number, to: number, target: number, weight: number, strength: number }} Link
+ * @typedef {{ rows: number[], layers: number[], head: number | "mean", maps: Float32Array[], links: Link[],
+ *   reach: Float32Array[], input: Float32Array }} Net  rows: 0 for the input, then layers; links: weakest first;
+ *   input: what of the chosen token goes back to each input token; reach: the same for every row
+ */
 
 const TINY = (width, into) => (into ? 0.001 : width > 60 ? 0.005 : 0.002); // shares below are never drawn
 const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
 
-// rows: 0 for the input, then layers; links: { from, source, to, target, weight, strength }, weakest first;
-// input: what of the chosen token goes back to each input token; reach: the same for every row.
+/**
+ * @param {Data} data @param {string} name @param {Chosen} state @param {string} mode @returns {Net}
+ */
 export function network(data, name, state, mode) {
-  const head = data.variables[name].dims.includes("head") ? state.head : "mean";
-  const key = `network ${name} ${head} ${mode} ${mode === "into" ? `${state.layer} ${state.token}` : sinceInput(data, name) ? state.layer : ""}`;
+  const head = perHead(data, name) ? state.head : "mean",
+    into = mode === "into" ? [state.layer, state.token] : [sinceInput(data, name) ? state.layer : ""],
+    key = [name, head, mode, ...into].join(" ");
   const known = held.get(data.cache);
   const net = known?.key === key ? known.net : build(data, name, head, state, mode);
   held.set(data.cache, { key, net });
@@ -21,12 +33,13 @@ function build(data, name, head, state, mode) {
   const direct = sinceInput(data, name),
     into = mode === "into";
   const layers = direct ? [state.layer] : [...data.layers.keys()];
+  /** @type {Net} */
   const net = {
     rows: [0, ...layers.map((layer) => data.layers[layer])],
     maps: layers.map((layer) => sharing(data, name, layer, head)),
     layers,
     head,
-    links: [],
+    ...{ links: [], reach: [], input: null },
   };
   net.reach = traced(data, net, state);
   net.input = net.reach[0];
@@ -49,7 +62,10 @@ function gather(net, place, width, reach) {
   }
 }
 
-// How much of the chosen token, at its layer, goes back to each token of each row below.
+/**
+ * How much of the chosen token, at its layer, goes back to each token of each row below.
+ * @param {Data} data @param {Net} net @param {Chosen} state
+ */
 function traced(data, net, state) {
   const width = data.tokens.length,
     top = rowOf(net, state.layer);
@@ -72,7 +88,10 @@ export function rowOf(net, layer) {
   return net.layers.indexOf(layer) + 1;
 }
 
-// The threshold at which a picture is full but not crowded.
+/**
+ * The threshold at which a picture is full but not crowded.
+ * @param {Net} net @param {number} width @param {string} mode
+ */
 export function automatic(net, width, mode) {
   const most = width > 60 ? (mode === "into" ? 400 : 1500) : Math.max(width * net.layers.length * 1.5, 60);
   return STEPS.find((least) => net.links.length - below(net.links, least) <= most) ?? 0.9;
@@ -87,11 +106,4 @@ function below(links, least) {
     else high = middle;
   }
   return low;
-}
-
-export function largest(values, count) {
-  return [...values.keys()]
-    .filter((place) => values[place] > 0.005)
-    .sort((one, other) => values[other] - values[one])
-    .slice(0, count);
 }

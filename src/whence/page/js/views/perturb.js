@@ -1,16 +1,20 @@
+// @ts-check
 // Perturb: change the sentence and see what changed in it, before, after and the difference.
 
-import { contrast, doubt, fieldName, fields, most, sentence, table } from "./beside.js";
+import { contrast, most, table } from "./beside.js";
+import { named, options } from "./compare.js";
 import { called } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { chosen } from "../core/state.js";
+import { entered } from "../core/walk.js";
 
+/** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
   const parts = once(container, () => {
     const form = container.appendChild(h("div", {})),
       inner = container.appendChild(h("div", {}));
-    return { form, inner, figure: figure(inner, { name: "perturb" }) };
+    return { form, figure: figure(inner, data, "perturb") };
   });
   if (state.live) editor(parts.form, data, state);
   const { held, say, choices, body, leave } = parts.figure,
@@ -19,39 +23,39 @@ export function render(container, data, state, palette) {
   if (!edited)
     return say(
       "Change the sentence and see what moves",
-      "Replace, mask or remove a word above; the same measures are taken of both sentences and compared token by token.",
+      "Replace, mask or remove a word above; the same is measured of both sentences and compared token by token.",
     );
-  const options = fields(data).filter(([key]) => fields(edited).some(([name]) => name === key)),
-    key = chosen(state.field, options);
-  select(choices, "field", "Show", options, key, (value) => state.set({ field: value }));
+  const shared = options(data).filter(([key]) => options(edited).some(([name]) => name === key)),
+    key = chosen(state.field, shared),
+    field = named(data, key);
+  select(choices, "field", "Show", shared, key, (value) => state.set({ field: value }));
   body.classList.add("sides");
+  /** @type {[import("./beside.js").Side, import("./beside.js").Side]} */
   const sides = [
-    { data, key, heading: `before: ${fieldName(data, key)}` },
-    { data: edited, key, heading: "after" },
+    { data, field, heading: `before: ${field.name}` },
+    { data: edited, field: named(edited, key), heading: "after" },
   ];
   const found = contrast(body, sides, state, palette),
-    largest = most(found, data);
+    largest = most(sides[0], found, state);
   say(
-    largest ? `The change moves this most: ${sentence(data, largest)}` : "Nothing is left to compare",
-    `${words(data, edited, found)}${doubt(sides[0], largest, state)}`,
+    largest ? `The change moves this most: ${largest.words}` : "Nothing is left to compare",
+    `${words(data, edited, found)}. Blue: more after the change; orange: less.${largest?.doubt ?? ""}`,
   );
-  held.palette = palette;
   held.pictures = found.pictures;
   held.table = () => table(sides, found);
 }
 
 function words(data, edited, { partner }) {
   const same = (place) => partner[place] >= 0 && edited.tokens[partner[place]].text === data.tokens[place].text;
-  const changed = [...partner.keys()].filter((place) => !same(place));
-  const said = changed
-    .slice(0, 4)
-    .map((place) =>
-      partner[place] < 0
-        ? `“${called(data, place)}” is gone`
-        : `“${called(data, place)}” is now “${called(edited, partner[place])}”`,
-    );
-  const added = edited.tokens.length - partner.filter((place) => place >= 0).length;
-  return `${[...said, changed.length > 4 ? `${changed.length - 4} more changed` : "", added > 0 ? `${added} added` : ""].filter(Boolean).join("; ") || "The sentences are the same"}. Blue: more after the change; orange: less.`;
+  const now = (place) => (partner[place] < 0 ? "is gone" : `is now “${called(edited, partner[place])}”`);
+  const changed = [...partner.keys()].filter((place) => !same(place)),
+    added = edited.tokens.length - partner.filter((place) => place >= 0).length;
+  const said = [
+    ...changed.slice(0, 4).map((place) => `“${called(data, place)}” ${now(place)}`),
+    changed.length > 4 ? `${changed.length - 4} more changed` : "",
+    added > 0 ? `${added} added` : "",
+  ];
+  return said.filter(Boolean).join("; ") || "The sentences are the same";
 }
 
 // The second sentence, and changes that are often wanted.
@@ -64,28 +68,25 @@ function editor(container, data, state) {
     container.append(form);
     return { input, form, quick, text: null };
   });
-  if (parts.text !== data.attrs.text || document.activeElement !== parts.input)
-    parts.input.value = state.edited || (parts.text === data.attrs.text && parts.input.value) || data.attrs.text;
+  const { input } = parts,
+    same = parts.text === data.attrs.text;
+  if (!same || document.activeElement !== input) input.value = state.edited || (same && input.value) || data.attrs.text;
   parts.text = data.attrs.text;
   const submit = (text) => {
-    parts.input.value = text;
+    input.value = text;
     state.live.edit(text);
   };
   parts.form.onsubmit = (event) => {
     event.preventDefault();
-    submit(parts.input.value);
+    submit(input.value);
   };
-  parts.input.onkeydown = (event) => {
-    if (event.key === "Enter" && !event.shiftKey) {
-      event.preventDefault();
-      submit(parts.input.value);
-    }
-  };
+  entered(input, () => submit(input.value));
   parts.quick.replaceChildren(
     ...changes(data, state).map(([label, text]) => h("button", { type: "button", onclick: () => submit(text) }, label)),
   );
 }
 
+/** @returns {string[][]} */
 function changes(data, state) {
   const { text } = data.attrs,
     { word } = data.tokens[state.token],
@@ -100,15 +101,12 @@ function changes(data, state) {
 
 // Where in the text the word of a token stands: as many equal words come before it as before the token.
 function position(data, token, word) {
+  const { text } = data.attrs;
   let at = -1;
-  for (let place = 0; place <= token; place++) {
-    const found = data.tokens[place],
-      again = place > 0 && data.tokens[place - 1].word === found.word && /^##/.test(found.text);
-    if (found.word && !again)
-      at =
-        Math.max(data.attrs.text.indexOf(found.word, at + 1), -1) === -1
-          ? at
-          : data.attrs.text.indexOf(found.word, at + 1);
+  for (const [place, { word: one, text: piece }] of data.tokens.slice(0, token + 1).entries()) {
+    const again = place > 0 && data.tokens[place - 1].word === one && piece.startsWith("##"),
+      next = one && !again ? text.indexOf(one, at + 1) : -1;
+    if (next >= 0) at = next;
   }
-  return data.attrs.text.startsWith(word, at) ? at : -1;
+  return text.startsWith(word, at) ? at : -1;
 }

@@ -1,44 +1,114 @@
-// How the flow is painted: nodes, links as curves, labels; on a canvas for the screen, as SVG for leaving it.
+// @ts-check
+// How the flow is painted: links as curves, nodes, labels. What is drawn is a list of marks; one function puts them on
+// a canvas for the screen, one makes them SVG for leaving it.
 
-import { MONO, SANS, fitted, svg, textWidth } from "../core/dom.js";
+import { MONO, SANS, fitted, svg } from "../core/dom.js";
+import { LONGEST } from "../core/layout.js";
 import { rowOf } from "./network.js";
 import { scale } from "../core/scale.js";
 
-const LEFT = 44,
-  RIGHT = 8,
-  LONGEST = 96,
-  WIDEST = 84,
-  LEVELS = 12,
-  MOST = 6000;
+/**
+ * @typedef {ReturnType<typeof import("../core/layout.js").flowLayout>} At
+ * @typedef {import("./network.js").Link} Link
+ * @typedef {{ net: import("./network.js").Net, kept: Link[], data: import("../core/data.js").Data, state: any,
+ *   palette: import("../core/scale.js").Palette, mode: string, compact: boolean, around: number[] | null }} Picture
+ * @typedef {{ path?: string, circle?: number[], box?: number[], text?: string, x?: number, y?: number,
+ *   turned?: boolean, align?: CanvasTextAlign, fill?: string,
+ *   font?: { size: number, family: string, italic?: boolean, bold?: boolean },
+ *   stroke?: string, width?: number, alpha?: number }} Mark
+ */
 
-// Where everything goes.
-export function place({ net, data, columns, compact, room }) {
-  const [first, end] = columns,
-    count = end - first,
-    shown = data.tokens.slice(first, end);
-  const wide = Math.min((room - LEFT - RIGHT) / count, WIDEST);
-  const lying = !compact && wide >= 40 && shown.every((token) => textWidth(token.shown, 12) <= wide - 6);
-  const label = compact
-    ? 6
-    : lying
-      ? 24
-      : Math.max(...shown.map((token) => Math.min(textWidth(token.shown, 12), LONGEST))) + 14;
-  const tall = Math.min(Math.max(420 / (net.rows.length - 1), 30), net.rows.length === 2 ? 220 : 84);
-  const top = 14,
-    width = Math.ceil(LEFT + count * wide + RIGHT),
-    height = Math.ceil(top + tall * (net.rows.length - 1) + 12 + label);
-  const x = (token) => LEFT + (token - first + 0.5) * wide,
-    y = (row) => top + tall * (net.rows.length - 1 - row);
-  const find = (left, down) => {
-    const token = first + Math.floor((left - LEFT) / wide),
-      row = net.rows.length - 1 - Math.round((down - top) / tall);
-    return token >= first && token < end && row >= 0 && row < net.rows.length ? { row, token } : null;
-  };
-  return { width, height, x, y, find, wide, tall, lying, label, first, end };
+const LEVELS = 12,
+  MOST = 6000; // links that leave the page, the strongest
+
+/** The picture itself. @param {Picture} picture @param {At} at @returns {Mark[]} */
+export function marks(picture, at) {
+  return [...links(picture, at), ...nodes(picture, at), ...letters(picture, at)];
 }
 
-// Draws it all, or only what is chosen and hovered, on top.
-export function paint(canvas, picture, at, over = false) {
+/**
+ * What is chosen, and what is hovered with its links, on top.
+ * @param {Picture} picture @param {At} at @param {import("../core/walk.js").Cell | null} hovered
+ * @returns {Mark[]}
+ */
+export function highlights({ net, kept, state, palette }, at, hovered) {
+  const r = Math.min(Math.max(at.wide / 3, 3.5), 7),
+    ring = (row, token, stroke) => ({ circle: [at.x(token), at.y(row), r], stroke, width: 2 }),
+    chosen = ring(rowOf(net, state.layer), state.token, palette.ink);
+  if (!hovered) return [chosen];
+  const { row, column } = hovered;
+  const touched = kept.filter(
+    ({ from, source, to, target }) => (to === row && target === column) || (from === row && source === column),
+  );
+  const path = touched.map((link) => curve(link, at)).join("");
+  return [chosen, { path, stroke: palette.ink, width: 1.5, alpha: 0.75 }, ring(row, column, palette.muted)];
+}
+
+// Links of about the same strength are one stroke: thousands of them stay one frame.
+function* links({ kept, palette }, at) {
+  const most = Math.max(Math.abs(kept.at(-1)?.strength ?? 0), 1e-9),
+    levels = new Map();
+  for (const link of kept) {
+    const level = Math.ceil(Math.sqrt(Math.abs(link.strength) / most) * LEVELS) * Math.sign(link.strength);
+    levels.set(level, (levels.get(level) ?? "") + curve(link, at));
+  }
+  // A level is the root of the share of the strongest: width grows with the share, and thin links stay in sight.
+  for (const [level, path] of levels) {
+    const share = Math.abs(level) / LEVELS,
+      stroke = level < 0 ? palette.diverging[2] : palette.diverging.at(-3);
+    yield { path, stroke, width: 0.8 + 7.2 * share ** 2, alpha: 0.2 + 0.65 * share };
+  }
+}
+
+function curve({ from, source, to, target }, at) {
+  const [x1, y1, x2, y2] = [at.x(source), at.y(from), at.x(target), at.y(to)].map((value) => value.toFixed(1)),
+    middle = ((at.y(from) + at.y(to)) / 2).toFixed(1);
+  return `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`;
+}
+
+// A node is as dark as the root of the share that goes through it: a hundredth and a tenth are told apart.
+function* nodes({ net, data, palette, mode }, at) {
+  const shade = scale(palette, 1, false),
+    radius = Math.min(Math.max(at.wide / 5, 1.2), 4.5);
+  for (const row of net.rows.keys())
+    for (let token = at.first; token < at.end; token++) {
+      const reached = mode === "into" ? Math.abs(net.reach[row][token]) : 0,
+        fill = reached > 0.005 ? shade.color(Math.max(Math.sqrt(reached), 0.15)) : palette.paper,
+        line = data.tokens[token].special ? palette.line : palette.special;
+      yield { circle: [at.x(token), at.y(row), radius], fill, stroke: radius > 1.5 ? line : "", width: 1 };
+    }
+}
+
+/** @param {Picture} picture @param {At} at @returns {Generator<Mark>} */
+function* letters({ net, data, state, palette, compact, around }, at) {
+  const small = { size: 11, family: SANS };
+  for (let row = 0; row < net.rows.length; row += Math.ceil(13 / at.tall)) {
+    const text = row === 0 ? "input" : String(net.rows[row]);
+    yield { text, x: at.left - 10, y: at.y(row) + 4, align: "right", font: small, fill: palette.muted };
+  }
+  if (around) {
+    const [first, end] = around;
+    const box = [at.x(first) - at.wide / 2, 2, (end - first) * at.wide, at.height - 4];
+    yield { box, stroke: palette.ink, alpha: 0.5, width: 1 };
+  }
+  if (compact) return;
+  for (let token = at.first; token < at.end; token++) {
+    const { shown, special } = data.tokens[token];
+    const [x, y] = at.lying ? [at.x(token), at.y(0) + 22] : [at.x(token) + 4, at.y(0) + 12];
+    yield {
+      ...{ text: fitted(shown, at.lying ? at.wide - 2 : LONGEST, 12), x, y, turned: !at.lying },
+      align: at.lying ? "center" : "right",
+      font: { size: 12, family: MONO, italic: special, bold: token === state.token },
+      fill: special ? palette.special : palette.ink,
+    };
+  }
+}
+
+/**
+ * On a canvas; links that come from outside a closer look end at its edge.
+ * @param {HTMLCanvasElement} canvas @param {Mark[]} list @param {At} at
+ */
+export function paint(canvas, list, at) {
   const sharp = Math.max(devicePixelRatio, 1),
     [wide, high] = [Math.round(at.width * sharp), Math.round(at.height * sharp)];
   if (canvas.width !== wide || canvas.height !== high) {
@@ -48,209 +118,50 @@ export function paint(canvas, picture, at, over = false) {
   const brush = canvas.getContext("2d");
   brush.setTransform(sharp, 0, 0, sharp, 0, 0);
   brush.clearRect(0, 0, at.width, at.height);
-  if (over) return highlight(brush, picture, at);
-  brush.save();
-  brush.beginPath();
-  brush.rect(LEFT - 4, 0, at.width - LEFT + 4, at.height);
-  brush.clip(); // links that come from outside a closer look end at its edge
-  for (const { color, width, alpha, links } of levels(picture)) {
-    Object.assign(brush, { strokeStyle: color, lineWidth: width, globalAlpha: alpha });
-    brush.beginPath();
-    for (const link of links) curve(brush, link, at);
-    brush.stroke();
-  }
-  brush.restore();
-  nodes(brush, picture, at);
-  letters(brush, picture, at);
-}
-
-// Links of about the same strength are one stroke: thousands of them stay one frame.
-function levels({ kept, palette }) {
-  const most = Math.max(...kept.slice(-1).map((link) => Math.abs(link.strength)), 1e-9),
-    found = new Map();
-  for (const link of kept) {
-    const level = Math.ceil(Math.sqrt(Math.abs(link.strength) / most) * LEVELS),
-      key = link.strength < 0 ? -level : level;
-    if (!found.has(key)) found.set(key, look(level / LEVELS, link.strength < 0, palette));
-    found.get(key).links.push(link);
-  }
-  return found.values();
-}
-
-// `level` is the root of the share of the strongest: width grows with the share, and thin links stay in sight.
-function look(level, negative, palette) {
-  const color = negative ? palette.diverging[2] : palette.diverging.at(-3);
-  return { color, width: 0.8 + 7.2 * level ** 2, alpha: 0.2 + 0.65 * level, links: [] };
-}
-
-function curve(brush, { from, source, to, target }, at) {
-  const [x1, y1, x2, y2] = [at.x(source), at.y(from), at.x(target), at.y(to)],
-    middle = (y1 + y2) / 2;
-  brush.moveTo(x1, y1);
-  brush.bezierCurveTo(x1, middle, x2, middle, x2, y2);
-}
-
-function nodes(brush, { net, data, palette, columns, mode }, at) {
-  const filling = fillings({ net, palette, mode }),
-    radius = size(at);
-  for (const row of net.rows.keys())
-    for (let token = columns[0]; token < columns[1]; token++) {
-      brush.beginPath();
-      brush.arc(at.x(token), at.y(row), radius, 0, 2 * Math.PI);
-      brush.fillStyle = filling(row, token);
-      brush.strokeStyle = data.tokens[token].special ? palette.line : palette.special;
-      brush.fill();
-      brush.lineWidth = 1;
-      if (radius > 1.5) brush.stroke();
-    }
-}
-
-// A node is as dark as the root of the share that goes through it: a hundredth and a tenth are told apart.
-function fillings({ net, palette, mode }) {
-  const shade = scale(palette, 1, false);
-  return (row, token) => {
-    const reached = mode === "into" ? Math.abs(net.reach[row][token]) : 0;
-    return reached > 0.005 ? shade.color(Math.max(Math.sqrt(reached), 0.15)) : palette.paper;
-  };
-}
-
-function size(at) {
-  return Math.min(Math.max(at.wide / 5, 1.2), 4.5);
-}
-
-function letters(brush, { net, data, state, palette, columns, compact, around }, at) {
-  Object.assign(brush, { font: `11px ${SANS}`, fillStyle: palette.muted, textAlign: "right", globalAlpha: 1 });
-  const every = Math.ceil(13 / at.tall);
-  for (const [row, layer] of net.rows.entries())
-    if (row % every === 0) brush.fillText(row === 0 ? "input" : String(layer), LEFT - 10, at.y(row) + 4);
-  if (around) {
-    brush.strokeStyle = palette.ink;
-    brush.globalAlpha = 0.5;
-    brush.strokeRect(at.x(around[0]) - at.wide / 2, 2, (around[1] - around[0]) * at.wide, at.height - 4);
-    brush.globalAlpha = 1;
-  }
-  if (compact) return;
-  for (let token = columns[0]; token < columns[1]; token++) {
-    const { shown, special } = data.tokens[token];
-    brush.font = `${special ? "italic " : ""}${token === state.token ? "bold " : ""}12px ${MONO}`;
-    brush.fillStyle = special ? palette.special : palette.ink;
+  for (const mark of list) {
     brush.save();
-    brush.translate(at.x(token), at.y(0) + 12);
-    if (at.lying) {
-      brush.textAlign = "center";
-      brush.translate(0, 10);
-    } else {
-      brush.rotate(-Math.PI / 2);
-      brush.translate(0, 4);
-    }
-    brush.fillText(fitted(shown, at.lying ? at.wide - 2 : LONGEST, 12), 0, 0);
+    stroke(brush, mark, at);
     brush.restore();
   }
 }
 
-function highlight(brush, { net, kept, state, palette, hovered }, at) {
-  const ring = ({ row, token }, color) => {
-    brush.beginPath();
-    brush.arc(at.x(token), at.y(row), Math.min(Math.max(at.wide / 3, 3.5), 7), 0, 2 * Math.PI);
-    Object.assign(brush, { strokeStyle: color, lineWidth: 2, globalAlpha: 1 });
-    brush.stroke();
-  };
-  ring({ row: rowOf(net, state.layer), token: state.token }, palette.ink);
-  if (!hovered) return;
-  const { row, token } = hovered;
-  Object.assign(brush, { strokeStyle: palette.ink, lineWidth: 1.5, globalAlpha: 0.75 });
-  brush.save();
-  brush.beginPath();
-  brush.rect(LEFT - 4, 0, at.width - LEFT + 4, at.height);
-  brush.clip();
-  brush.beginPath();
-  for (const link of kept)
-    if ((link.to === row && link.target === token) || (link.from === row && link.source === token))
-      curve(brush, link, at);
-  brush.stroke();
-  brush.restore();
-  ring(hovered, palette.muted);
+/** @param {CanvasRenderingContext2D} brush @param {Mark} mark @param {At} at */
+function stroke(brush, mark, at) {
+  const { path, circle, box, text, x, y, turned, align, font, fill, alpha = 1 } = mark;
+  Object.assign(brush, { globalAlpha: alpha, strokeStyle: mark.stroke, lineWidth: mark.width, fillStyle: fill });
+  if (text !== undefined) {
+    brush.font = `${font.italic ? "italic " : ""}${font.bold ? "bold " : ""}${font.size}px ${font.family}`;
+    brush.textAlign = align;
+    brush.translate(x, y);
+    if (turned) brush.rotate(-Math.PI / 2);
+    return brush.fillText(text, 0, 0);
+  }
+  const shape = new Path2D(path);
+  if (circle) shape.arc(circle[0], circle[1], circle[2], 0, 2 * Math.PI);
+  if (box) shape.rect(box[0], box[1], box[2], box[3]);
+  if (path) {
+    brush.rect(at.left - 4, 0, at.width - at.left + 4, at.height);
+    brush.clip();
+  }
+  if (fill) brush.fill(shape);
+  if (mark.stroke) brush.stroke(shape);
 }
 
-// The same as SVG; of very many links only the strongest.
-export function vector(picture) {
-  const at = place(picture),
-    { net, kept, data, state, palette, columns, compact } = picture;
-  const drawing = svg("svg", {
-    width: at.width,
-    height: at.height,
-    viewBox: `0 0 ${at.width} ${at.height}`,
-    "font-family": SANS,
-    "font-size": 11,
-  });
-  for (const { color, width, alpha, links } of levels({ ...picture, kept: kept.slice(-MOST) })) {
-    const group = svg("g", {
-      stroke: color,
-      "stroke-width": width.toFixed(2),
-      "stroke-opacity": alpha.toFixed(2),
-      fill: "none",
-    });
-    for (const link of links) group.append(svg("path", { d: path(link, at) }));
-    drawing.append(group);
-  }
-  const filling = fillings(picture),
-    radius = size(at).toFixed(1);
-  for (const [row, layer] of net.rows.entries()) {
-    drawing.append(
-      svg(
-        "text",
-        { x: LEFT - 10, y: at.y(row) + 4, "text-anchor": "end", fill: palette.muted },
-        row === 0 ? "input" : String(layer),
-      ),
-    );
-    for (let token = columns[0]; token < columns[1]; token++)
-      drawing.append(
-        svg("circle", {
-          cx: at.x(token).toFixed(1),
-          cy: at.y(row).toFixed(1),
-          r: radius,
-          fill: filling(row, token),
-          stroke: palette.special,
-        }),
-      );
-  }
-  drawing.append(
-    svg("circle", {
-      cx: at.x(state.token),
-      cy: at.y(rowOf(net, state.layer)),
-      r: 6,
-      fill: "none",
-      stroke: palette.ink,
-      "stroke-width": 2,
-    }),
-  );
-  if (compact) return drawing;
-  for (let token = columns[0]; token < columns[1]; token++) {
-    const { shown, special } = data.tokens[token],
-      x = at.x(token),
-      y = at.y(0) + 12;
-    const where = at.lying
-      ? { x, y: y + 10, "text-anchor": "middle" }
-      : { transform: `translate(${x + 4} ${y}) rotate(-90)`, "text-anchor": "end" };
-    drawing.append(
-      svg(
-        "text",
-        {
-          ...where,
-          "font-family": MONO,
-          "font-size": 12,
-          fill: special ? palette.special : palette.ink,
-          "font-style": special ? "italic" : null,
-        },
-        fitted(shown, at.lying ? at.wide - 2 : LONGEST, 12),
-      ),
-    );
-  }
-  return drawing;
+/** As SVG; of very many links only the strongest. @param {Picture} picture @param {At} at */
+export function vector(picture, at) {
+  const { width, height } = at,
+    strongest = { ...picture, kept: picture.kept.slice(-MOST) };
+  const drawn = [...marks(strongest, at), ...highlights(strongest, at, null)].map(element);
+  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": SANS }, ...drawn);
 }
 
-function path({ from, source, to, target }, at) {
-  const [x1, y1, x2, y2] = [at.x(source), at.y(from), at.x(target), at.y(to)].map((value) => value.toFixed(1)),
-    middle = ((Number(y1) + Number(y2)) / 2).toFixed(1);
-  return `M${x1} ${y1}C${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`;
+/** @param {Mark} mark */
+function element({ path, circle, box, text, x, y, turned, align, font, fill = "none", stroke: line, width, alpha }) {
+  const look = { fill, stroke: line || null, "stroke-width": line ? width.toFixed(2) : null, "stroke-opacity": alpha };
+  if (path !== undefined) return svg("path", { d: path, ...look });
+  if (circle) return svg("circle", { cx: circle[0].toFixed(1), cy: circle[1].toFixed(1), r: circle[2], ...look });
+  if (box) return svg("rect", { x: box[0], y: box[1], width: box[2], height: box[3], ...look });
+  const where = turned ? { transform: `translate(${x} ${y}) rotate(-90)` } : { x, y };
+  const type = { "font-family": font.family, "font-size": font.size, "font-style": font.italic ? "italic" : null };
+  return svg("text", { ...where, ...type, "text-anchor": align === "center" ? "middle" : "end", fill }, text);
 }

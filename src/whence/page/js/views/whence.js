@@ -1,101 +1,76 @@
+// @ts-check
 // Whence: the sources of one token, layer after layer.
 
-import { called, lacking, plane, shares, title, wording } from "../core/data.js";
+import { called, error, lacking, largest, listed, part, values, wording } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid } from "../core/grid.js";
-import { height } from "./left.js";
-import { limit, number, percent, scale } from "../core/scale.js";
+import { layersByTokens } from "./layers.js";
 import { chosen } from "../core/state.js";
 
+/** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, { name: "sources" });
-  const name = sources(data, state),
-    { token } = state;
-  select(choices, "map", "By", options(data), name, (value) => state.set({ map: value }));
-  const depth = data.layers.length,
+  const { held, say, choices, body } = figure(container, data, "sources");
+  const field = sources(data, state),
+    name = field.variable,
+    { token } = state,
     width = data.tokens.length,
     signed = data.variables[name].signed;
-  const rows = data.layers.map((_, layer) => shares(data, name, layer, token));
-  const all = rows.flatMap((row) => [...row]);
-  const end = limit(all),
-    format = signed ? number : percent,
-    shown = called(data, token);
+  select(choices, "map", "By", options(data), name, (value) => state.set({ map: value }));
+  const numbers = values(data, field, token),
+    row = (layer) => numbers.subarray(layer * width, (layer + 1) * width);
   say(
-    lacking(data, name, state.layer) || finding(data, name, rows[state.layer], state),
-    `${data.styles[name]?.meaning ?? ""}${signed ? "" : " Each row is drawn as shares of its sum."}`,
+    lacking(data, name, state.layer) || finding(data, name, row(state.layer), state),
+    `${field.meaning}${signed ? "" : " Each row is drawn as shares of its sum."}`,
   );
-
-  const spec = {
-    name: `Sources of ${shown}, layer by layer`,
-    corner: "layer",
-    labels: "bottom",
-    wide: 72,
-    tall: height(depth),
-    rows: data.layers.map((layer) => ({ text: String(layer) })).reverse(),
-    columns: data.tokens.map((one) => ({ text: one.shown, special: one.special })),
-    value: (row, column) => rows[depth - 1 - row][column],
-    scale: scale(palette, end, signed),
-    beyond: all.some((value) => Math.abs(value) > end),
-    format,
-    brief: (value) => (signed ? number(value) : (value * 100).toFixed(0)),
-    describe: (row, column) =>
-      `${called(data, column)} (${column}) → ${shown} (${token}), layer ${data.layers[depth - 1 - row]}\n${format(rows[depth - 1 - row][column])}${error(data, name, depth - 1 - row, token, column)}${column === token ? ", itself" : ""}`,
-    selected: { row: depth - 1 - state.layer, column: state.source },
-    select: ({ row, column }) => state.set({ layer: depth - 1 - row, source: column }),
+  const spec = (colors) => ({
+    ...layersByTokens(data, colors, {
+      ...{ numbers, signed, percent: !signed || data.styles[name].percent },
+      ...{ name: `Sources of ${called(data, token)}, layer by layer`, at: { ...state, token: state.source } },
+      tell: ({ layer, token: source }, value) => {
+        const off = `${error(data, name, layer, token, source)}${source === token ? ", itself" : ""}`;
+        return ` → ${called(data, token)} (${token}), layer ${data.layers[layer]}\n${value}${off}`;
+      },
+      pick: (at) => state.set({ layer: at.layer, source: at.token }),
+    }),
     marked: token,
-  };
+  });
   const main = once(body, () => body.appendChild(h("div", { class: "main" })));
-  grid(main, spec, palette);
-  held.palette = palette;
-  held.pictures = () => [drawing(main, spec, palette)];
+  grid(main, spec(palette), palette);
+  held.pictures = (colors) => [drawing(main, spec(colors), colors)];
   held.table = () => ({
     header: ["map", "layer", "target", "target_token", "source", "source_token", signed ? "value" : "share"],
     rows: data.layers.flatMap((layer, at) =>
-      Array.from({ length: width }, (_, source) => [
+      data.tokens.map(({ text }, source) => [
         name,
         layer,
         token,
         data.tokens[token].text,
         source,
-        data.tokens[source].text,
-        rows[at][source],
+        text,
+        row(at)[source],
       ]),
     ),
   });
 }
 
-// The map that tells where a token came from: the one chosen, or the best there is.
+/**
+ * By what it is told where a token came from: by the map that is chosen, or the best there is.
+ * @param {import("../core/data.js").Data} data
+ */
 export function sources(data, state) {
-  return chosen(state.map, options(data));
+  return data.fields.find((one) => one.kind === "sources" && one.variable === chosen(state.map, options(data)));
 }
 
-export function options(data) {
-  const maps = data.maps.map((name) => [name, title(data, name)]);
-  return data.variables.attention && !data.variables.attn_w
-    ? [...maps, ["attention", "attention, mean of heads"]]
-    : maps;
+function options(data) {
+  return data.fields.filter(({ kind }) => kind === "sources").map(({ variable, title }) => [variable, title]);
 }
 
-// What an estimate may be off by.
-export function error(data, name, layer, token, source) {
-  const found = data.variables[`${name}_error`],
-    width = data.tokens.length;
-  const value = found ? plane(found, layer)[token * width + source] : 0;
-  return value > 0 ? ` ± ${percent(value)}` : "";
-}
-
-function finding(data, name, row, state) {
-  const main = [...row.keys()]
-    .filter((source) => row[source] > 0)
-    .sort((one, other) => row[other] - row[one])
-    .slice(0, 3);
-  const format = data.variables[name].signed ? number : percent;
-  const { verb, to } = wording(data, name);
-  const parts = main.map(
-    (source) => `${format(row[source])} ${to} ${source === state.token ? "itself" : `“${called(data, source)}”`}`,
+function finding(data, name, row, { layer, token }) {
+  const { verb, to, when } = wording(data, name),
+    format = part(data, name);
+  const parts = largest(row, 3).map(
+    (source) => `${format(row[source])} ${to} ${source === token ? "itself" : `“${called(data, source)}”`}`,
   );
-  const list = parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}` : parts.join("") || "nothing";
-  const shown = called(data, state.token);
-  return `${wording(data, name).when} layer ${data.layers[state.layer]}, “${shown}” ${verb} ${list}`;
+  return `${when} layer ${data.layers[layer]}, “${called(data, token)}” ${verb} ${listed(parts)}`;
 }

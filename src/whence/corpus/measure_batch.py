@@ -1,6 +1,6 @@
 """One batch of sentences, measured: every variable of the plan, what its maps say of each token, and the maps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,13 +9,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.corpus.annotate import Coded
-from whence.corpus.plan import Plan
+from whence.corpus.plan import Plan, columns, row_axes
 from whence.corpus.summaries import TO, summaries
-from whence.measures.registry import BY_HEAD, HEADS, MAP, METHODS, RATIO, Settings, variables
+from whence.measures.registry import BY_HEAD, BY_TOKEN, HEAD_TOKEN, HEADS, MAP, Settings, Variable, axes, variables
+from whence.measures.request import computes, with_bases
+from whence.models.batching import padded, padding_id
 from whence.models.block import Batch, Block
 from whence.models.capture import walk
 from whence.models.load import Model
-from whence.sentence.measure import computes, stacked
 
 Arrays = dict[str, np.ndarray]
 
@@ -44,37 +45,30 @@ class Measured:
 
 def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str]) -> Measured:
     """The sentences in one padded batch; derivatives, which are taken of one sentence at a time, one by one."""
-    batch = joined([coded.encoded.batch for coded in sentences], padding(model))
+    batch = padded([coded.encoded.batch for coded in sentences], padding_id(model.anatomy, model.tokenizer))
     indicator = _indicator(sentences, classes, batch.ids.shape[1])
     found = Measured()
     places = torch.tensor(plan.layers) - 1
     tensors = _over_blocks(model, plan, batch, indicator, found)
     tensors = {name: values[places] for name, values in tensors.items()}
     tensors |= _over_model(model, plan, sentences, batch.ids.shape[1])
+    known = variables()
     for name in plan.variables:
         if name in tensors:
-            _KEEP[variables()[name].dims](found, name, tensors[name].movedim(0, 1), indicator)
+            keep = _KEEP[row_axes(known[name])]
+            for column, values in _columns(name, known[name], tensors[name].movedim(0, 1)):
+                keep(found, column, values, known[name], indicator)
     return found
 
 
-def joined(batches: list[Batch], padding: int) -> Batch:
-    """Sentences of one row each, filled up on the right."""
-    longest = max(batch.ids.shape[1] for batch in batches)
-    ids = torch.full((len(batches), longest), padding)
-    mask = torch.zeros(len(batches), longest, dtype=torch.bool)
-    segments = None if batches[0].segments is None else torch.zeros_like(ids)
-    for row, batch in enumerate(batches):
-        length = batch.ids.shape[1]
-        ids[row, :length], mask[row, :length] = batch.ids[0], True
-        if segments is not None and batch.segments is not None:
-            segments[row, :length] = batch.segments[0]
-    return Batch(ids, mask, segments)
-
-
-def padding(model: Model) -> int:
-    """The model's own padding id: RoBERTa counts positions by it. Where there is none, any will do."""
-    own = getattr(model.anatomy.config, "pad_token_id", None)
-    return next((known for known in (own, model.tokenizer.pad_token_id) if known is not None and known >= 0), 0)
+def _columns(name: str, variable: Variable, values: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Column -> values, batch and layer first, without the axes that are kept as columns."""
+    dims, known = ["batch", "layer", *(dim for dim in variable.dims if dim != "layer")], axes()
+    apart = [place for place, dim in enumerate(dims) if place > 1 and known[dim].kept == "columns"]
+    if row_axes(variable) == HEADS:  # they are averaged by now
+        apart = []
+    flat = values.movedim(apart, list(range(len(apart)))).flatten(0, len(apart) - 1) if apart else values[None]
+    yield from zip(columns(name, variable), flat, strict=True)
 
 
 def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Float[Tensor, "b s c"]:
@@ -86,15 +80,13 @@ def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Floa
 
 
 def _settings(model: Model, plan: Plan, batch: Batch) -> Settings:
-    known = variables()
-    bases = {base for name in plan.variables if (base := known[name].base) is not None}
-    return Settings(model.anatomy, batch, frozenset(plan.variables) | bases, plan.options, plan.layers)
+    return Settings(model.anatomy, batch, with_bases(plan.variables), layers=plan.layers)
 
 
 def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept: Measured) -> dict[str, Tensor]:
     """Variable -> tensor, layer first. Of attention by head only its summaries and mean outlive the block."""
     settings = _settings(model, plan, batch)
-    functions = computes("block", settings.wanted)
+    functions = computes("block", settings, plan.settings)
     if not functions:
         return {}
     by_head = frozenset(plan.of_dims(HEADS))
@@ -102,16 +94,23 @@ def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept
     def visit(block: Block) -> dict[str, Tensor]:
         if not block.attends:
             return {}
-        found = {name: values for function in functions for name, values in function(block, settings).items()}
+        found = {name: values for function, own in functions for name, values in function(block, own).items()}
         found = {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
         return found | _of_heads({name: found[name] for name in by_head & found.keys()}, indicator, plan)
 
-    tensors = stacked(walk(model.anatomy, batch, visit).blocks)
+    tensors = _stacked(walk(model.anatomy, batch, visit).blocks)
     places = torch.tensor(plan.layers) - 1
     _sort_heads(kept, {name: tensors.pop(name)[places].movedim(0, 1) for name in list(tensors) if ":" in name})
-    for function in computes("layers", settings.wanted):
-        tensors |= function(tensors, settings)
+    for function, own in computes("layers", settings, plan.settings):
+        tensors |= function(tensors, own)
     return tensors
+
+
+def _stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
+    known = next(kept for kept in blocks if kept)
+    empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
+    return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
 
 
 def _of_heads(maps: Mapping[str, Float[Tensor, "b h t s"]], indicator: Tensor, plan: Plan) -> dict[str, Tensor]:
@@ -138,8 +137,8 @@ def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) 
     found: dict[str, Tensor] = {}
     for row, coded in enumerate(sentences):
         settings = _settings(model, plan, coded.encoded.batch)
-        for function in computes("model", settings.wanted):
-            for name, values in function(settings).items():
+        for function, own in computes("model", settings, plan.settings):
+            for name, values in function(own).items():
                 if name not in plan.variables:
                     continue
                 if name not in found:
@@ -148,21 +147,32 @@ def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) 
     return found
 
 
-def _keep_map(found: Measured, name: str, values: Float[Tensor, "b l t s"], indicator: Tensor) -> None:
+def _keep_map(
+    found: Measured, name: str, values: Float[Tensor, "b l t s"], variable: Variable, indicator: Tensor
+) -> None:
     found.maps[name] = values.numpy()
-    if name.endswith("_error"):
+    if name.endswith("_se"):
         return
-    for quantity, tensor in summaries(values.nan_to_num(), variables()[name].unit, indicator).items():
+    for quantity, tensor in summaries(values.nan_to_num(), variable.unit, indicator).items():
         (found.classes if quantity == TO else found.tokens)[f"{name}_{quantity}"] = tensor.numpy()
 
 
-def _keep_ratio(found: Measured, name: str, values: Float[Tensor, "b l m t"], indicator: Tensor) -> None:
-    for place, method in enumerate(METHODS):
-        found.tokens[f"{name}_{method}"] = values[:, :, place].numpy()
+def _keep_tokens(found: Measured, name: str, values: Float[Tensor, "b l t"], *_: object) -> None:
+    found.tokens[name] = values.numpy()
 
 
-def _keep_heads(found: Measured, name: str, values: Float[Tensor, "b l h"], indicator: Tensor) -> None:
+def _keep_tokens_of_heads(found: Measured, name: str, values: Float[Tensor, "b l h t"], *_: object) -> None:
+    found.heads[name], found.tokens[name] = values.numpy(), values.mean(dim=2).numpy()
+
+
+def _keep_heads(found: Measured, name: str, values: Float[Tensor, "b l h"], *_: object) -> None:
     found.sentences[name] = values.numpy()
 
 
-_KEEP = {MAP: _keep_map, HEADS: _keep_map, RATIO: _keep_ratio, BY_HEAD: _keep_heads}
+_KEEP: dict[tuple[str, ...] | None, Callable[..., None]] = {
+    MAP: _keep_map,
+    HEADS: _keep_map,
+    BY_TOKEN: _keep_tokens,
+    HEAD_TOKEN: _keep_tokens_of_heads,
+    BY_HEAD: _keep_heads,
+}

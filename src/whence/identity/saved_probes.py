@@ -10,7 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from whence.errors import BadInput
-from whence.identity.probes import Weights
+from whence.identity.probes import PROBES, Weights
+from whence.models.load import Model
 
 ENDING = ".safetensors"
 
@@ -60,3 +61,20 @@ class Saved:
         for name in self._file.keys():  # noqa: SIM118  (not a dict)
             if name.startswith(prefix):
                 yield name.removeprefix(prefix), self._file.get_tensor(name)
+
+
+def named(probe: str | Path, model: Model) -> Saved | None:
+    """The file, when one is named; None for a probe to be fitted."""
+    if str(probe) in PROBES:
+        return None
+    if not str(probe).endswith(ENDING):
+        raise BadInput(
+            f"There is no probe {str(probe)!r}; there are: {', '.join(PROBES)}, or a {ENDING} file of probes."
+        )
+    found = Saved(Path(probe))
+    if found.about["width"] != model.anatomy.width:
+        raise BadInput(
+            f"The probes in {str(probe)!r} are for vectors of {found.about['width']} numbers ({found.about['model']}),"
+            f" and those of {model.id} have {model.anatomy.width}."
+        )
+    return found

@@ -1,8 +1,10 @@
 """States on disk are those of the model; they are made once, and interrupted work goes on where it stopped."""
 
 import copy
+import errno
 import itertools
 import json
+import os
 
 import numpy as np
 import pytest
@@ -10,14 +12,22 @@ import torch
 from tokenizers.processors import TemplateProcessing
 
 import whence
+from tests.families import build
+from whence.corpus import hidden_states as module
+from whence.corpus.hidden_states import default_folder, states_of
+from whence.corpus.store import CannotWrite
 from whence.errors import BadInput, Unsupported
-from whence.identity import stream as module
-from whence.identity.states import default_folder, states_of
 from whence.models.capture import trace
 from whence.models.encode import encode
 from whence.text.sentence import sentence
 
 TEXTS = ["The cat sat.", ("A pair of texts", "is one sentence."), "Paris is the capital of France, they say.", "Yes."]
+
+
+@pytest.fixture(scope="module")
+def llama(builtin):
+    """A tiny random decoder without absolute positions, over the built-in vocabulary."""
+    return whence.load(build("llama", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
 
 
 @pytest.fixture
@@ -79,8 +89,8 @@ def test_interrupted_work_resumes(llama, tmp_path, counted, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         states_of(llama, texts, cache=tmp_path / "parts")
     (folder,) = (path for path in (tmp_path / "parts" / "states").iterdir() if path.is_dir())
-    done = json.loads((folder / "done.json").read_text())
-    assert 0 < done["sentences"] < 11 and "finished" not in done
+    done = len(list((folder / "parts").iterdir()))
+    assert 0 < done < 6 and not json.loads((folder / "manifest.json").read_text())["finished"]
     with (folder / "layer_002.float32").open("ab") as file:  # half a part was written when it happened
         file.write(b"broken")
     counted |= {"count": 0, "limit": None}
@@ -91,30 +101,21 @@ def test_interrupted_work_resumes(llama, tmp_path, counted, monkeypatch):
     assert np.array_equal(resumed.lengths, whole.lengths) and np.array_equal(resumed.ids, whole.ids)
 
 
-def test_only_a_part_is_in_memory(llama, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "PART", 4)
-    sizes, real = [], module.Stream._states
+def test_only_a_pass_is_in_memory(llama, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BATCH_BYTES", 20 * 4 * 64 * 4)  # twenty tokens
+    sizes, real = [], module._Writer._layers
     monkeypatch.setattr(
-        module.Stream, "_states", lambda self, encoded: sizes.append(len(encoded)) or real(self, encoded)
+        module._Writer, "_layers", lambda self, batch: sizes.append(batch.ids.numel()) or real(self, batch)
     )
     found = states_of(llama, ["A corpus of many sentences."] * 30, cache=tmp_path)
-    assert max(sizes) == 4 and isinstance(found.layer(1), np.memmap)
-
-
-def test_long_sentences_make_smaller_parts(llama, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "PART_BYTES", 20 * 4 * 64 * 4)  # twenty tokens
-    seen = []
-    states_of(
-        llama, ["A sentence of ten tokens or so."] * 5, cache=tmp_path, progress=lambda *given: seen.append(given)
-    )
-    assert [done for done, _ in seen] == [2, 4, 5]
+    assert max(sizes) <= 20 and isinstance(found.layer(1), np.memmap)
 
 
 def test_progress_counts_sentences(llama, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PART", 2)
     seen = []
     states_of(llama, ["One sentence."] * 5, cache=tmp_path, progress=lambda done, of: seen.append((done, of)))
-    assert seen == [(2, 5), (4, 5), (5, 5)]
+    assert seen == [(0, 5), (2, 5), (4, 5), (5, 5)]
 
 
 def test_the_sum_before_the_norm(builtin, tmp_path):
@@ -139,8 +140,6 @@ def test_without_a_norm_sum_and_output_are_one(llama, tmp_path):
 
 
 def test_a_narrower_sum_is_refused(builtin, tmp_path):
-    from tests.families import build
-
     narrow = whence.load(build("electra", vocab_size=len(builtin.tokenizer)), builtin.tokenizer)
     with pytest.raises(Unsupported, match="24 wide"):
         states_of(narrow, TEXTS, embeddings="sum", cache=tmp_path)
@@ -201,7 +200,9 @@ def test_order_is_kept_whatever_the_lengths(llama, tmp_path, lengths):
     assert found.lengths.tolist() == [length + 2 for length in lengths]
 
 
-@pytest.mark.parametrize("name", ["layer_002.float32", "ids.int32", "lengths.int32", "done.json"])
+@pytest.mark.parametrize(
+    "name", ["layer_002.float32", "ids.int32", "lengths.int32", "manifest.json", "parts/00000.json"]
+)
 @pytest.mark.parametrize("damage", ["changed", "cut short", "gone"])
 def test_damaged_states_are_made_again(llama, tmp_path, name, damage):
     wanted = np.array(states_of(llama, TEXTS, cache=tmp_path).layer(2))
@@ -211,6 +212,33 @@ def test_damaged_states_are_made_again(llama, tmp_path, name, damage):
     (folder / name).unlink() if damage == "gone" else (folder / name).write_bytes(changed[damage])
     assert np.array_equal(states_of(llama, TEXTS, cache=tmp_path).layer(2), wanted)
     assert (folder / name).read_bytes() == data
+
+
+def test_only_a_damaged_part_is_made_again(llama, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PART", 2)
+    texts = [f"Sentence number {number} of the corpus." for number in range(7)]
+    found = states_of(llama, texts, cache=tmp_path)
+    file = found.folder / "layer_001.float32"
+    data = file.read_bytes()
+    place = 4 * found.width * int(found.starts[3])
+    file.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    written, real = [], module._Writer.write
+    monkeypatch.setattr(
+        module._Writer, "write", lambda self, part, token: written.append(part.number) or real(self, part, token)
+    )
+    states_of(llama, texts, cache=tmp_path)
+    assert written == [1] and file.read_bytes() == data
+
+
+def test_a_full_disk_is_one_sentence_and_the_work_resumes(llama, tmp_path, monkeypatch):
+    def full(self, encoded):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module._Writer, "_states", full)
+        with pytest.raises(CannotWrite, match=r"cannot be written \(No space left .*start the same run again"):
+            states_of(llama, TEXTS, cache=tmp_path)
+    assert len(states_of(llama, TEXTS, cache=tmp_path).lengths) == len(TEXTS)
 
 
 def test_a_corpus_that_changes_while_it_is_read_is_refused(llama, tmp_path):

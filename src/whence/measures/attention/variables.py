@@ -1,0 +1,44 @@
+"""From a block to the variables that are about attention weights: the thin layer between table and mathematics."""
+
+from torch import Tensor
+
+from whence.measures.attention import effective as weights
+from whence.measures.attention.minimum import minimum_norm
+from whence.measures.attention.simplex import minimum_norm_simplex
+from whence.measures.registry import Settings
+from whence.models.block import Block
+
+Found = dict[str, Tensor]
+
+
+def attention(block: Block, settings: Settings) -> Found:
+    return {"attention": block.attention}
+
+
+def effective(block: Block, settings: Settings) -> Found:
+    found = weights.effective(block, settings.mask, settings.options["tolerance"])
+    if "null" not in settings.wanted:
+        return {"effective": found}
+    real = settings.mask[:, None, :, None] & settings.mask[:, None, None, :]
+    return {"effective": found, "null": (block.attention - found).masked_fill_(~real.to(found.device), 0)}
+
+
+def effective_correlation(block: Block, settings: Settings) -> Found:
+    return {"effective_correlation": weights.correlation(block, settings.mask, settings.options["tolerance"])}
+
+
+def rank(block: Block, settings: Settings) -> Found:
+    mask, tolerance = settings.mask, settings.options["tolerance"]
+    return {
+        "value_rank": weights.rank(block, mask, tolerance),
+        "nullity": weights.nullity(block, mask, tolerance),
+        "nullity_sums": weights.nullity_with_sums(block, mask, tolerance),
+    }
+
+
+def minimum(block: Block, settings: Settings) -> Found:
+    return {"minimum": minimum_norm(block, settings.mask, settings.options["tolerance"])}
+
+
+def minimum_simplex(block: Block, settings: Settings) -> Found:
+    return {"minimum_simplex": minimum_norm_simplex(block, settings.mask, settings.options["tolerance"])}

@@ -1,0 +1,52 @@
+"""From a block to the variables that are about lengths of vectors: the thin layer between table and mathematics."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from whence.measures.norms import maps as lengths
+from whence.measures.norms.block import block_norms, sketched_block_norms
+from whence.measures.norms.expansion import expansion as expansion_rate
+from whence.measures.norms.rollout import alti as alti_shares
+from whence.measures.norms.rollout import rollout
+from whence.measures.norms.value_zeroing import zeroed
+from whence.measures.registry import MIXED, Settings
+from whence.models.block import Block
+
+Found = dict[str, Tensor]
+
+
+def norms(block: Block, settings: Settings) -> Found:
+    maps = [name for name in MIXED if name in settings.wanted]
+    found = lengths.maps_and_mixing(block, settings.mask, maps, MIXED if "mixing" in settings.wanted else ())
+    if "mixing" in found and "rows" in settings.anatomy.lacks:
+        found["mixing"][:, [MIXED.index(name) for name in lengths.WEIGHTS]] = float("nan")
+    return found
+
+
+def norms_heads(block: Block, settings: Settings) -> Found:
+    return {"norms_heads": lengths.head_norms(block, settings.mask)}
+
+
+def block(block: Block, settings: Settings) -> Found:
+    error, seed = settings.options["error"], settings.options["seed"]
+    if error is None:
+        return {"block_n": block_norms(block, settings.mask)}
+    return {"block_n": sketched_block_norms(block, settings.mask, error, seed)}
+
+
+def alti(block: Block, settings: Settings) -> Found:
+    return {"alti": alti_shares(block, settings.mask)}
+
+
+def value_zeroing(block: Block, settings: Settings) -> Found:
+    return {"value_zeroing": zeroed(block, settings.mask)}
+
+
+def expansion(settings: Settings) -> Found:
+    return {"expansion": expansion_rate(settings.anatomy)[settings.places]}
+
+
+def rollouts(maps: Mapping[str, Tensor], settings: Settings) -> Found:
+    bases = [name.removeprefix("rollout_") for name in settings.wanted if name.startswith("rollout_")]
+    return {f"rollout_{base}": rollout(maps[base]) for base in bases}

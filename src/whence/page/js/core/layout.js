@@ -1,0 +1,164 @@
+// @ts-check
+// Where everything goes: sizes and places of grids, flows and tiles, computed from counts and the widths of labels.
+
+/**
+ * @typedef {import("./walk.js").Cell} Cell
+ * @typedef {{ x: number, y: number, width: number, height: number }} Box
+ * @typedef {{ columns: number[], rows: number[], corner?: number, square?: boolean, side?: boolean, wide: number,
+ *   tall: number, above: boolean }} Sizes  widths of the labels of columns and rows, and the largest cell
+ * @typedef {{ compact?: boolean, columns?: number[], rows?: number[] }} Part  of a grid: the whole without labels,
+ *   or columns and rows from the first up to the last but one
+ */
+
+export const LONG = 60; // more columns than this are drawn without labels, with a closer look below
+export const NARROW = 13; // so are columns narrower than this, in pixels
+export const LONGEST = 96; // pixels of a label
+const LYING = 40; // a column as wide as this may have its label lying
+
+/** The widest of these labels, cut. */
+function widest(widths) {
+  return Math.max(...widths.map((width) => Math.min(width, LONGEST)));
+}
+
+/** What labels below or above columns need, lying or standing. */
+function labelling(widths, wide, long = LONGEST * 2) {
+  const lying = wide >= LYING && widths.every((width) => width <= wide - 6 || width > long);
+  return { lying, high: lying ? 22 : widest(widths) + 12 };
+}
+
+/** As many places as there is room for, around one of them. */
+export function span(count, at, most) {
+  const first = Math.min(Math.max(at - Math.floor(most / 2), 0), Math.max(count - most, 0));
+  return [first, Math.min(first + most, count)];
+}
+
+/** The room that the labels of rows take. @param {Sizes} sizes */
+export function gutter(sizes, compact = false) {
+  return compact && sizes.square ? 8 : Math.ceil(Math.max(widest(sizes.rows), sizes.corner ?? 0)) + 10;
+}
+
+/** @param {Sizes} sizes */
+function margin({ side }) {
+  return side ? 52 : 4;
+}
+
+/** @param {Sizes} sizes */
+export function isCompact(sizes, room) {
+  return sizes.columns.length > LONG || (room - gutter(sizes)) / sizes.columns.length < NARROW;
+}
+
+/**
+ * The part of a grid around a cell that has room for numbers.
+ * @param {Sizes} sizes @param {number} room @param {Cell} cell @returns {Part}
+ */
+export function closer(sizes, room, { row, column }) {
+  const many = Math.max(Math.floor((room - gutter(sizes) - margin(sizes)) / (sizes.square ? 24 : 33)), 4);
+  const rows = sizes.square ? span(sizes.rows.length, row, Math.min(many, 16)) : [0, sizes.rows.length];
+  return { columns: span(sizes.columns.length, column, Math.min(many, 32)), rows };
+}
+
+/**
+ * A grid of cells with labels, a legend below it.
+ * @param {Sizes} sizes @param {number} room @param {Part} part
+ */
+export function gridLayout(sizes, room, { compact = false, columns, rows } = {}) {
+  const [firstColumn, endColumn] = columns ?? [0, sizes.columns.length],
+    [firstRow, endRow] = rows ?? [0, sizes.rows.length];
+  const across = endColumn - firstColumn,
+    down = endRow - firstRow,
+    left = gutter(sizes, compact),
+    right = margin(sizes);
+  const wide = Math.min((room - left - right) / across, compact ? Infinity : sizes.wide),
+    tall = sizes.square ? Math.min(wide, compact ? wide : sizes.tall) : sizes.tall;
+  const { lying, high } = compact
+    ? { lying: false, high: 4 }
+    : labelling(sizes.columns.slice(firstColumn, endColumn), wide);
+  const top = sizes.above ? high + (compact ? 2 : 0) : 18;
+  const width = Math.ceil(left + across * wide + right),
+    height = Math.ceil(top + down * tall + (sizes.above ? 4 : high) + 34);
+  const find = (x, y) => inside(Math.floor((y - top) / tall), Math.floor((x - left) / wide), down, across);
+  return {
+    ...{ left, top, wide, tall, across, down, firstRow, firstColumn, lying, width, height },
+    /** @param {number} x @param {number} y @returns {Cell | null} */
+    find: (x, y) => moved(find(x, y), firstRow, firstColumn),
+    /** @param {Cell} cell @returns {Box} */
+    box: ({ row, column }) => ({
+      x: left + (column - firstColumn) * wide,
+      y: top + (row - firstRow) * tall,
+      width: wide,
+      height: tall,
+    }),
+    /** @param {Cell} cell */
+    holds: ({ row, column }) => row >= firstRow && row < endRow && column >= firstColumn && column < endColumn,
+  };
+}
+
+function inside(row, column, rows, columns) {
+  return row >= 0 && row < rows && column >= 0 && column < columns ? { row, column } : null;
+}
+
+function moved(cell, row, column) {
+  return cell && { row: cell.row + row, column: cell.column + column };
+}
+
+/** How high a row of layers is. */
+export function height(depth) {
+  return Math.min(Math.max(Math.floor(340 / depth), 12), 30);
+}
+
+const LEFT = 44,
+  RIGHT = 8,
+  WIDEST = 84;
+
+/**
+ * A flow: tokens are columns, row 0, the input, at the bottom.
+ * @param {number} rows @param {number[]} widths  of the labels of all tokens @param {number} room
+ * @param {{ columns: number[], compact: boolean }} part
+ */
+export function flowLayout(rows, widths, room, { columns: [first, end], compact }) {
+  const wide = Math.min((room - LEFT - RIGHT) / (end - first), WIDEST),
+    tall = Math.min(Math.max(420 / (rows - 1), 30), rows === 2 ? 220 : 84),
+    top = 14;
+  const { lying, high } = compact ? { lying: false, high: 4 } : labelling(widths.slice(first, end), wide, Infinity);
+  /** @param {number} x @param {number} y */
+  const find = (x, y) =>
+    inside(rows - 1 - Math.round((y - top) / tall), Math.floor((x - LEFT) / wide), rows, end - first);
+  return {
+    ...{ wide, tall, lying, first, end, left: LEFT },
+    width: Math.ceil(LEFT + (end - first) * wide + RIGHT),
+    height: Math.ceil(top + tall * (rows - 1) + 14 + high),
+    x: (token) => LEFT + (token - first + 0.5) * wide,
+    y: (row) => top + tall * (rows - 1 - row),
+    find: (x, y) => moved(find(x, y), 0, first),
+  };
+}
+
+/** Whether a flow of so many tokens is drawn without labels. */
+export function isCrowded(count, room) {
+  return count > LONG || room / count < NARROW + 8;
+}
+
+/** The tokens of a flow around one, as many as have room for their labels. */
+export function nearby(count, token, room) {
+  return span(count, token, Math.min(Math.max(Math.floor(room / 34), 6), 32));
+}
+
+const ASIDE = 34,
+  ABOVE = 18,
+  GAP = 3,
+  LARGEST = 84;
+
+/** Heads as tiles: a column for each, row 0 at the bottom. */
+export function tileLayout(rows, heads, room) {
+  const side = Math.min((room - ASIDE) / heads - GAP, LARGEST),
+    step = side + GAP;
+  return {
+    ...{ side, step, left: ASIDE },
+    width: ASIDE + heads * step,
+    height: ABOVE + rows * step,
+    /** @param {number} x @param {number} y */
+    find: (x, y) => inside(rows - 1 - Math.floor((y - ABOVE) / step), Math.floor((x - ASIDE) / step), rows, heads),
+    /** @param {Cell} cell */
+    place: ({ row, column }) => ({ x: ASIDE + column * step, y: ABOVE + (rows - 1 - row) * step }),
+  };
+}

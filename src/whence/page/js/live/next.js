@@ -1,0 +1,248 @@
+// @ts-check
+// What the explorer is doing: one record, and one pure function from an event to the next record.
+
+import { said } from "../core/data.js";
+
+/**
+ * @typedef {import("../core/data.js").Data} Data
+ * @typedef {{ model: string, text: string, pair: string, measures: string, truncate: string, once: string,
+ *   asked: string }} Ask  as it stands in the address
+ * @typedef {{ about: string, slow: boolean, stage: number | null, most: number | null, offer: string,
+ *   options: Record<string, any>, positions: boolean }} Measure
+ * @typedef {{ name: string, measures: string[], mask: boolean, pace: number }} Model
+ * @typedef {{ models: Model[], measures: Record<string, Measure> }} Known  what the server says it can do
+ * @typedef {{ ask: Ask | null, got: Record<string, string>, positions: string, data: Data | null, failed: boolean,
+ *   again: boolean }} Slot  one sentence; `got` has the key of the result that holds a measure
+ * @typedef {{ main: Slot, edited: Slot, other: Slot }} Slots
+ * @typedef {{ slot: keyof Slots, body: Record<string, any>, label: string }} Task  a request, and what it is called
+ * @typedef {object} Live
+ * @property {Known} known
+ * @property {Slots} slots  the sentence, the changed sentence, the sentence in another model
+ * @property {Slots | null} before  those whose pictures are shown until the first of a new sentence is there
+ * @property {string} drawn  the sentence the pictures are of
+ * @property {boolean} apart  whether the form holds another sentence, which was refused or given up
+ * @property {string} said  how the work goes, or what was done
+ * @property {number} share  of the work that is done; negative when nobody knows
+ * @property {{ done: number, at: number } | null} began  the first report of the task under way
+ * @property {string} alarm  what went wrong
+ */
+
+/** @type {(keyof Slots)[]} */
+export const SLOTS = ["main", "edited", "other"];
+export const EMPTY = "The text is empty; give at least one word.";
+const FIRST = "Paris is the capital of [MASK].";
+const MOST_POSITIONS = 8,
+  MOST_CHOSEN = 4;
+
+/** @type {Slot} */
+const NONE = { ask: null, got: {}, positions: "", data: null, failed: false, again: false };
+const SILENCE = { said: "", share: -1, began: null, alarm: "" };
+
+/** @param {Known} known @returns {Live} */
+export function start(known) {
+  const slots = { main: NONE, edited: NONE, other: NONE };
+  return { known, slots, before: null, drawn: "", apart: false, ...SILENCE };
+}
+
+/** What each event does. @type {Record<string, (state: Live, event: any) => Live>} */
+const EVENTS = {
+  known: (state, { known }) => ({ ...state, known }),
+  address: followed,
+  progress: (state, report) => ({ ...state, ...told(state, report) }),
+  arrived,
+  drawn: (state) => ({ ...state, drawn: sentence(state.slots.main.ask), apart: false }),
+  refused,
+  cancelled: (state) => {
+    const failed = (slot) => ({ ...slot, failed: slot.failed || slot.ask !== null });
+    const { main, edited, other } = state.slots;
+    const slots = { main: failed(main), edited: failed(edited), other: failed(other) };
+    return settled({ ...state, slots, said: "Cancelled." });
+  },
+  gone: (state) => {
+    const slots = { ...state.slots };
+    for (const name of SLOTS) slots[name] = { ...slots[name], got: {}, failed: true }; // Measure begins anew
+    return { ...state, slots };
+  },
+  note: (state, { said }) => ({ ...state, said }),
+  alarm: (state, { error }) => ({ ...state, alarm: error }),
+};
+
+/** @param {Live} state @param {{ kind: keyof typeof EVENTS } & Record<string, any>} event @returns {Live} */
+export function next(state, event) {
+  return EVENTS[event.kind](state, event);
+}
+
+/** What an address asks for, slot by slot. @param {Known} known @param {Record<string, string>} asked */
+export function asksOf({ models }, asked) {
+  const known = (name) => models.some((model) => model.name === name),
+    main = askOf({ text: FIRST, ...asked, model: known(asked.model) ? asked.model : models[0].name });
+  return {
+    main,
+    edited: asked.edited ? { ...main, text: asked.edited, asked: "" } : null,
+    other: known(asked.other) ? { ...main, model: asked.other, asked: "" } : null,
+  };
+}
+
+/** Another address: what it asks for is measured, as far as it is not there. */
+function followed(state, { asked }) {
+  const asks = asksOf(state.known, asked),
+    { main } = asks,
+    slots = { ...state.slots },
+    same = sentence(slots.main.ask) === sentence(main);
+  for (const name of SLOTS) slots[name] = filled(same || name === "main" ? slots[name] : NONE, asks[name]);
+  const pictures = !state.slots.main.data ? {} : same ? { apart: false } : { before: state.slots };
+  const after = { ...state, ...SILENCE, ...pictures, slots };
+  return main.text.trim() ? after : refused(after, { slot: "main", error: EMPTY, status: 422 });
+}
+
+/** @param {any} asked @returns {Ask} */
+function askOf({ model, text, pair = "", measures = "", truncate = "", once = "", asked = "" }) {
+  return { model, text, pair, measures, truncate, once, asked };
+}
+
+/** The slot of what is asked; what is there of the same sentence stays. @param {Slot} slot @param {Ask | null} ask */
+function filled(slot, ask) {
+  if (!ask) return NONE;
+  if (!slot.failed && JSON.stringify(slot.ask) === JSON.stringify(ask)) return slot;
+  return sentence(slot.ask) === sentence(ask) ? { ...slot, ask, failed: false } : { ...NONE, ask };
+}
+
+/** What tells a sentence from another, whatever is measured of it. @param {Ask | null} ask */
+export function sentence(ask) {
+  return ask ? JSON.stringify([ask.model, ask.text, ask.pair, ask.truncate]) : "";
+}
+
+/** Whether the pictures are still of the sentence before. @param {Live} state */
+export function isBefore({ drawn, slots }) {
+  return drawn !== sentence(slots.main.ask);
+}
+
+/** A result is there. */
+function arrived(state, { task, key, data }) {
+  const { slot: name, body } = task,
+    slot = state.slots[name];
+  const got = { ...slot.got, ...Object.fromEntries(body.measures.map((measure) => [measure, key])) },
+    positions = body.positions ? JSON.stringify(body.positions) : slot.positions;
+  const whole = { ...slot, got, positions, data },
+    before = name === "main" ? null : state.before;
+  const after = { ...state, ...SILENCE, alarm: state.alarm, before, slots: { ...state.slots, [name]: whole } };
+  const done = todo(after)?.slot !== name;
+  return done ? { ...after, slots: { ...after.slots, [name]: { ...whole, again: false } } } : after;
+}
+
+/** The server said no; what it has forgotten is measured once again. */
+function refused(state, { slot: name, error, status }) {
+  const slot = state.slots[name],
+    again = status === 410 && !slot.again;
+  const changed = again ? { ...slot, got: {}, again: true } : { ...slot, failed: true };
+  const after = { ...state, slots: { ...state.slots, [name]: changed } };
+  return again ? after : settled({ ...after, ...SILENCE, alarm: error });
+}
+
+/** Back to the sentence whose pictures are still there, when nothing came of the new one. @param {Live} state */
+function settled(state) {
+  const { main } = state.slots;
+  if (!main.failed || main.data || !state.before) return state;
+  return { ...state, slots: state.before, before: null, apart: true };
+}
+
+/** Keys of the results of a slot. @param {Slot} slot */
+export function keys(slot) {
+  return [...new Set(Object.values(slot.got))];
+}
+
+/**
+ * What is to be asked for now; null when everything is there or was refused.
+ * @param {Live} state
+ * @returns {Task | null}
+ */
+export function todo(state) {
+  for (const slot of SLOTS) {
+    const { ask, failed } = state.slots[slot];
+    if (failed && slot === "main") return null;
+    const task = ask && !failed && following(state.known, state.slots[slot]);
+    if (task) return { slot, ...task };
+  }
+  return null;
+}
+
+/** The next request for a slot: measures of one stage, then those that were asked for, one by one. */
+function following(known, slot) {
+  const { ask, got, data } = slot,
+    given = known.models.find(({ name }) => name === ask.model).measures,
+    wanted = wantedOf(ask).filter((name) => given.includes(name)),
+    places = data ? positions(ask, data) : [];
+  const row = (name) => known.measures[name];
+  const fresh = (name) => !(name in got) || (row(name).positions && JSON.stringify(places) !== slot.positions);
+  const fits = (name) => (row(name).positions ? places.length > 0 : wanted.includes(name) || !past(row(name), data));
+  const numbers = new Set(given.map((name) => row(name).stage ?? Infinity)),
+    order = [...numbers].filter(Number.isFinite).sort((one, other) => one - other),
+    staged = order.map((stage) => given.filter((name) => row(name).stage === stage));
+  for (const names of [...staged, ...wanted.map((name) => [name])]) {
+    const measures = names.filter((name) => fits(name) && fresh(name));
+    if (measures.length) return { body: request(known, ask, measures, places), label: labelled(measures) };
+  }
+  return null;
+}
+
+/** Measures that were asked for. @param {Ask} ask */
+function wantedOf(ask) {
+  return [...ask.measures.split(","), ask.once].filter(Boolean);
+}
+
+/** Whether a text, as far as it is known, is longer than what is measured unasked. */
+function past({ most }, data) {
+  return most !== null && data !== null && data.tokens.length > most;
+}
+
+function request(known, { model, text, pair, truncate }, measures, places) {
+  const rows = measures.map((name) => known.measures[name]),
+    where = rows.some((row) => row.positions) ? { positions: places } : {};
+  const body = { model, text, measures, truncate: truncate === "1", ...(pair ? { pair } : {}), ...where };
+  return Object.assign(body, ...rows.map((row) => row.options));
+}
+
+function labelled(names) {
+  return names.length > 2 ? `${names.slice(0, 2).join(", ")} …` : names.join(" and ");
+}
+
+/** Where the head is looked at: where it was asked for, at masks, or at the end of what a decoder read. */
+export function positions(ask, { tokens, causal }) {
+  const all = [...tokens.keys()],
+    numbers = ask.asked.split(",").filter(Boolean).map(Number),
+    chosen = numbers.filter((place) => place in tokens);
+  const masks = all.filter((place) => /^[[<]mask[\]>]$/i.test(tokens[place].text));
+  const usual = causal ? all.filter((place) => !tokens[place].special).slice(-1) : masks;
+  return [...new Set([...chosen.slice(-MOST_CHOSEN), ...usual])].slice(0, MOST_POSITIONS);
+}
+
+/** How the work goes, in words; `at` is the time in milliseconds. */
+function told(state, { task, waiting, busy, done = 0, of = 0, at }) {
+  const measuring = `Measuring ${task.label}`;
+  if (busy) return { said: `The server is busy; trying again in ${busy} s`, share: -1 };
+  if (waiting > 0) return { said: `Waiting: ${waiting} before this`, share: -1 };
+  if (!of) return { said: measuring, share: -1 };
+  const began = state.began ?? { done, at },
+    seconds = ((at - began.at) / 1000 / (done - began.done)) * (of - done),
+    left = Number.isFinite(seconds) && seconds > 5 ? `, ${duration(seconds)} left` : "";
+  return { said: `${measuring}: ${Math.floor((100 * done) / of)}\u00a0%${left}`, share: done / of, began };
+}
+
+export function duration(seconds) {
+  return seconds < 50 ? `about ${Math.ceil(seconds / 10) * 10} s` : `about ${Math.round(seconds / 60)} min`;
+}
+
+/**
+ * What takes too long to be measured unasked, with the sentence that offers it; null when there is nothing.
+ * @param {Live} state
+ */
+export function offer({ known, slots: { main } }) {
+  const model = known.models.find(({ name }) => name === main.ask?.model);
+  if (!main.data || !model) return null;
+  const { length } = main.data.tokens,
+    busy = main.failed ? [] : wantedOf(main.ask);
+  const missing = model.measures.filter((one) => !(one in main.got) && !busy.includes(one)),
+    name = missing.find((one) => known.measures[one].offer && past(known.measures[one], main.data));
+  const time = duration(model.pace * length ** 2);
+  return name ? { name, words: said(known.measures[name].offer, { tokens: length, time }) } : null;
+}

@@ -1,0 +1,46 @@
+"""What the explorer measures without being asked, in which order, and up to how many tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """One row of the plan; measures of one stage are asked for together, the first stage first."""
+
+    stage: int | None = None
+    most: int | None = None
+    "tokens up to which it is measured unasked"
+    offer: str = ""
+    "what is said instead for more of them; `{tokens}` of them take `{time}`"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    positions: bool = False
+    "whether it is asked for at some tokens only"
+
+
+# Effective and null attention are large and seldom needed for long texts; contributions are as accurate as hovering
+# shows, and take the longest by far.
+PLAN: dict[str, Unasked] = {
+    "attention": Unasked(0),
+    "mixing": Unasked(0),
+    "norms": Unasked(1),
+    "effective": Unasked(1, most=300),
+    "null": Unasked(1, most=300),
+    "value_rank": Unasked(1),
+    "head": Unasked(2, positions=True),
+    "contribution": Unasked(
+        3,
+        most=40,
+        offer="Contribution, from the input through all layers, is not measured unasked for more than 40 tokens: "
+        "{tokens} take {time}.",
+        options={"error": 0.05},
+    ),
+}
+
+
+def planned(name: str) -> dict[str, Any]:
+    """The row of a measure for the page; one without a stage waits to be asked for."""
+    return asdict(PLAN.get(name, Unasked()))

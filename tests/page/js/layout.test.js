@@ -1,0 +1,194 @@
+// @ts-check
+// Where things go, where a key goes, and what a flow consists of: pure functions of counts, widths and numbers.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { LONG, NARROW, closer, flowLayout, gridLayout, gutter } from "../../../src/whence/page/js/core/layout.js";
+import { height, isCompact, isCrowded, nearby, span, tileLayout } from "../../../src/whence/page/js/core/layout.js";
+import { stepped } from "../../../src/whence/page/js/core/walk.js";
+import { contrasted, level } from "../../../src/whence/page/js/views/beside.js";
+import { automatic, network, rowOf } from "../../../src/whence/page/js/views/network.js";
+import { highlights, marks } from "../../../src/whence/page/js/views/river.js";
+
+const sizes = (rows, columns, more = {}) => ({
+  ...{ rows: Array(rows).fill(30), columns: Array(columns).fill(30), wide: 72, tall: 20, above: false },
+  ...more,
+});
+
+test("every cell of a grid is found where it is drawn, and nothing beside the grid", () => {
+  for (const more of [{}, { square: true, above: true, tall: 34, wide: 34 }, { side: true, corner: 200 }])
+    for (const room of [300, 1180]) {
+      const at = gridLayout(sizes(3, 7, more), room);
+      for (let row = 0; row < 3; row++)
+        for (let column = 0; column < 7; column++) {
+          const { x, y, width, height: tall } = at.box({ row, column });
+          assert.deepEqual(at.find(x + width / 2, y + tall / 2), { row, column });
+          assert.ok(x >= at.left && x + width <= at.width && y + tall <= at.height - 34);
+        }
+      assert.equal(at.find(at.left - 1, at.top + 1), null);
+      assert.equal(at.find(at.left + 1, at.top + at.down * at.tall + 1), null);
+    }
+});
+
+test("a grid takes the room that is there and no more", () => {
+  for (const columns of [1, 5, 40, 200])
+    for (const room of [260, 390, 1180]) {
+      const part = { compact: isCompact(sizes(6, columns), room) };
+      assert.ok(gridLayout(sizes(6, columns), room, part).width <= room + 1, `${columns} in ${room}`);
+    }
+});
+
+test("labels lie where they fit and stand where they do not", () => {
+  assert.equal(gridLayout(sizes(2, 4), 600).lying, true);
+  assert.equal(gridLayout(sizes(2, 30), 600).lying, false);
+  const [low, high] = [gridLayout(sizes(2, 4), 600), gridLayout(sizes(2, 30), 600)];
+  assert.ok(high.height > low.height);
+});
+
+test("many or narrow columns are compact, with a closer look around the chosen cell", () => {
+  assert.equal(isCompact(sizes(4, LONG), 2000), false);
+  assert.equal(isCompact(sizes(4, LONG + 1), 2000), true);
+  assert.equal(isCompact(sizes(4, 30), gutter(sizes(4, 30)) + 30 * NARROW - 1), true);
+  for (const column of [0, 50, 99]) {
+    const part = closer(sizes(100, 100, { square: true }), 400, { row: column, column }),
+      at = gridLayout(sizes(100, 100, { square: true }), 400, part);
+    assert.ok(at.holds({ row: column, column }));
+    assert.equal(at.holds({ row: column, column: column === 50 ? 0 : 50 }), false);
+    const { x, y } = at.box({ row: column, column });
+    assert.deepEqual(at.find(x + 1, y + 1), { row: column, column });
+  }
+});
+
+test("a span holds its place, is as long as it may be and stays inside", () => {
+  for (let count = 1; count < 12; count++)
+    for (let at = 0; at < count; at++)
+      for (let most = 1; most < 14; most++) {
+        const [first, end] = span(count, at, most);
+        assert.ok(first >= 0 && end <= count && first <= at && at < end);
+        assert.equal(end - first, Math.min(most, count));
+      }
+});
+
+test("more layers, lower rows, within reason", () => {
+  assert.deepEqual([1, 6, 12, 24, 96].map(height), [30, 30, 28, 14, 12]);
+});
+
+test("every node of a flow is found where it is drawn, the input at the bottom", () => {
+  for (const columns of [
+    [0, 9],
+    [3, 7],
+  ]) {
+    const at = flowLayout(4, Array(9).fill(30), 600, { columns, compact: false });
+    for (let row = 0; row < 4; row++)
+      for (let column = columns[0]; column < columns[1]; column++)
+        assert.deepEqual(at.find(at.x(column), at.y(row)), { row, column });
+    assert.ok(at.y(0) > at.y(3) && at.width <= 600);
+    assert.equal(at.find(at.x(columns[0]) - at.wide, at.y(0)), null);
+  }
+  assert.equal(isCrowded(9, 600), false);
+  assert.equal(isCrowded(LONG + 1, 5000), true);
+  const [first, end] = nearby(200, 100, 600);
+  assert.ok(first <= 100 && 100 < end && end - first === 17);
+});
+
+test("every head is found where it is drawn, within the room", () => {
+  const at = tileLayout(6, 12, 390);
+  assert.ok(at.width <= 390);
+  for (let row = 0; row < 6; row++)
+    for (let column = 0; column < 12; column++) {
+      const { x, y } = at.place({ row, column });
+      assert.deepEqual(at.find(x + at.side / 2, y + at.side / 2), { row, column });
+    }
+  assert.ok(at.place({ row: 5, column: 0 }).y < at.place({ row: 0, column: 0 }).y);
+});
+
+test("keys walk inside, whichever way rows count", () => {
+  const keys = { here: { row: 1, column: 1 }, rows: 3, columns: 3 };
+  assert.deepEqual(stepped("ArrowUp", keys), { row: 2, column: 1 });
+  assert.deepEqual(stepped("ArrowUp", { ...keys, up: -1 }), { row: 0, column: 1 });
+  assert.deepEqual(stepped("ArrowLeft", keys), { row: 1, column: 0 });
+  assert.deepEqual(stepped("Home", keys), { row: 1, column: 0 });
+  assert.deepEqual(stepped("End", keys), { row: 1, column: 2 });
+  assert.equal(stepped("x", keys), null);
+  assert.equal(stepped("ArrowUp", { ...keys, rows: 1 }), null); // a row of buttons leaves it to the page
+  for (const key of ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"])
+    assert.deepEqual(stepped(key, { here: { row: 0, column: 0 }, rows: 1, columns: 1 })?.row ?? 0, 0);
+});
+
+// Two layers, three tokens; rows add up to one.
+const maps = [
+  Float32Array.of(1, 0, 0, 0.5, 0.5, 0, 0.2, 0.3, 0.5),
+  Float32Array.of(1, 0, 0, 0.25, 0.75, 0, 0, 0.4, 0.6),
+];
+const tokens = ["a", "b", "c"].map((text) => ({ text, shown: text, word: text, special: false }));
+const values = Float32Array.of(...maps[0], ...maps[1]);
+/** @type {any} */
+const data = {
+  ...{ tokens, layers: [1, 2], heads: 0, causal: false, errors: {}, absent: {}, cache: new Map() },
+  variables: { map: { dims: ["layer", "target", "source"], shape: [2, 3, 3], signed: false, values, scale: null } },
+  ...{ styles: { map: { wording: "takes" } }, wordings: { takes: { since_input: false } } },
+};
+/** @type {{ layer: number, token: number, head: "mean" }} */
+const chosen = { layer: 1, token: 2, head: "mean" };
+
+test("a flow goes back by the product of its maps, and its links carry it all", () => {
+  const net = network(data, "map", chosen, "into"),
+    product = [0, 1, 2].map((source) =>
+      [0, 1, 2].reduce((sum, by) => sum + maps[1][6 + by] * maps[0][by * 3 + source], 0),
+    );
+  for (const [source, share] of product.entries()) assert.ok(Math.abs(net.input[source] - share) < 1e-6);
+  for (const row of [1, 2]) {
+    const into = net.links.filter((link) => link.to === row).reduce((sum, link) => sum + link.strength, 0);
+    assert.ok(Math.abs(into - 1) < 1e-6);
+  }
+  assert.deepEqual(
+    net.links.map((link) => link.strength),
+    net.links.map((link) => link.strength).sort((one, other) => one - other),
+  );
+  assert.equal(rowOf(net, 1), 2);
+  assert.equal(automatic(net, 3, "into"), 0);
+});
+
+test("a flow is drawn as curves, nodes and labels, the strongest link widest", () => {
+  const net = network(data, "map", chosen, "into"),
+    at = flowLayout(3, [8, 8, 8], 600, { columns: [0, 3], compact: true });
+  /** @type {any} */
+  const palette = { sequential: ["#ffffff", "#000000"], diverging: ["#a", "#b", "#c", "#d", "#e"], paper: "p" };
+  /** @type {any} */
+  const picture = { net, kept: net.links, data, state: chosen, palette, mode: "into", compact: true, around: null };
+  const list = marks(picture, at),
+    curves = list.filter((mark) => mark.path);
+  const drawn = curves.flatMap(({ path }) => path.match(/M/g)).length;
+  assert.equal(drawn, net.links.length);
+  assert.equal(list.filter((mark) => mark.circle).length, 9);
+  assert.deepEqual(
+    list.filter((mark) => mark.text).map((mark) => mark.text),
+    ["input", "1", "2"],
+  );
+  const widest = Math.max(...curves.map(({ width }) => width));
+  assert.equal(widest, 8);
+  const over = highlights(picture, at, { row: 1, column: 1 }),
+    touched = net.links.filter(
+      ({ from, source, to, target }) => (to === 1 && target === 1) || (from === 1 && source === 1),
+    );
+  assert.equal(over[1].path.match(/M/g).length, touched.length);
+  assert.equal(highlights(picture, at, null).length, 1);
+});
+
+test("two sides are compared token by token and at the same depth", () => {
+  assert.deepEqual(
+    [0, 1, 2].map((layer) => level(layer, 3, 6)),
+    [1, 3, 5],
+  );
+  assert.equal(level(2, 6, 6), 2);
+  /** @type {any} */
+  const field = { variable: "map", read: "own", place: 0 };
+  const less = { ...data, tokens: [tokens[0], tokens[2]], layers: [1], cache: new Map(), variables: {} };
+  less.variables.map = { ...data.variables.map, shape: [1, 2, 2], values: Float32Array.of(0.9, 0.1, 0.2, 0.8) };
+  const found = contrasted({ data, field, heading: "" }, { data: less, field, heading: "" }, 1);
+  assert.deepEqual([...found.partner], [0, -1, 1]);
+  const expected = [0.9 - 1, NaN, 0.8 - 0.5, 0.9 - 1, NaN, 0.8 - 0.6];
+  for (const [place, value] of found.difference.entries())
+    assert.ok(Number.isNaN(expected[place]) ? Number.isNaN(value) : Math.abs(value - expected[place]) < 1e-6);
+});

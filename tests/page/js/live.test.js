@@ -1,0 +1,195 @@
+// @ts-check
+// The explorer as a record: what it asks for, shows and says after any order of events.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { EMPTY, asksOf, duration, isBefore, keys, next } from "../../../src/whence/page/js/live/next.js";
+import { offer, positions, start, todo } from "../../../src/whence/page/js/live/next.js";
+
+const row = (more) => ({
+  about: "",
+  slow: false,
+  stage: null,
+  most: null,
+  offer: "",
+  options: {},
+  positions: false,
+  ...more,
+});
+const measures = {
+  first: row({ stage: 0 }),
+  large: row({ stage: 1, most: 5 }),
+  small: row({ stage: 1 }),
+  places: row({ stage: 2, positions: true }),
+  long: row({ stage: 3, most: 3, offer: "{tokens} take {time}.", options: { error: 0.05 } }),
+  seldom: row({}),
+};
+/** @type {any} */
+const known = {
+  measures,
+  models: ["one", "two"].map((name) => ({ name, measures: Object.keys(measures), mask: true, pace: 1 })),
+};
+const tokens = (text) => text.split(" ").map((word) => ({ text: word, special: word === "[SEP]" }));
+
+/** What a server would answer. */
+function answered(state, task = todo(state)) {
+  const data = { tokens: tokens(task.body.text), causal: false };
+  return next(state, { kind: "arrived", task, key: `${task.body.text} ${task.body.measures}`, data });
+}
+
+/** Until nothing is left to ask for; what was asked for on the way. */
+function finished(state) {
+  const asked = [];
+  for (let task = todo(state); task; task = todo(state)) {
+    asked.push(task.body.measures.join("+"));
+    state = next(answered(state, task), { kind: "drawn" });
+    assert.ok(asked.length < 20);
+  }
+  return { state, asked };
+}
+
+const at = (state, asked) => next(state, { kind: "address", asked });
+const short = at(start(known), { text: "a b", model: "two" });
+const shown = finished(short).state;
+
+test("stages come one after the other, and what waits to be asked for is not measured", () => {
+  assert.deepEqual(finished(short).asked, ["first", "large+small", "long"]);
+  assert.deepEqual(finished(at(start(known), { text: "a b c d e f" })).asked, ["first", "small"]);
+  assert.deepEqual(finished(at(start(known), { text: "a b c d", measures: "seldom,none" })).asked, [
+    ...["first", "large+small", "seldom"],
+  ]);
+  assert.deepEqual(finished(at(start(known), { text: "a [MASK]" })).asked, ["first", "large+small", "places", "long"]);
+});
+
+test("a request says all that a result depends on", () => {
+  const pair = at(start(known), { text: "a", pair: "b", truncate: "1", model: "one" });
+  assert.deepEqual(todo(pair).body, { model: "one", text: "a", pair: "b", truncate: true, measures: ["first"] });
+  const long = answered(answered(short));
+  assert.deepEqual(todo(long).body.error, 0.05);
+  assert.equal(at(start(known), { model: "none" }).slots.main.ask.model, "one"); // as when it is not named
+});
+
+test("more measures of the same sentence ask for what is missing alone", () => {
+  const more = at(shown, { text: "a b", model: "two", measures: "seldom" });
+  assert.deepEqual(finished(more).asked, ["seldom"]);
+  assert.deepEqual(finished(at(shown, { text: "a b", model: "two" })).asked, []);
+  assert.equal(more.slots.main.data, shown.slots.main.data);
+});
+
+test("where the head is looked at can change, and its old result is given up", () => {
+  const { state } = finished(at(start(known), { text: "a [MASK] c" })),
+    again = at(state, { text: "a [MASK] c", asked: "2" });
+  assert.deepEqual(todo(again).body.positions, [2, 1]);
+  const before = state.slots.main.got.places;
+  const { state: after, asked } = finished(next(again, { kind: "note", said: "" }));
+  assert.deepEqual(asked, ["places"]);
+  assert.equal(keys(after.slots.main).length, keys(state.slots.main).length);
+  assert.ok(before);
+});
+
+test("positions: those asked for, masks, or the end of what a decoder read", () => {
+  const ask = { ...asksOf(known, { text: "" }).main };
+  assert.deepEqual(positions(ask, { tokens: tokens("a [MASK] b <mask>"), causal: false }), [1, 3]);
+  assert.deepEqual(positions(ask, { tokens: tokens("a b [SEP]"), causal: true }), [1]);
+  assert.deepEqual(positions({ ...ask, asked: "0,9,2" }, { tokens: tokens("a [MASK] b"), causal: false }), [0, 2, 1]);
+  assert.equal(
+    positions({ ...ask, asked: "0,1,2,3,4,5" }, { tokens: tokens("a b c d e f g"), causal: false }).length,
+    4,
+  );
+});
+
+test("pictures stay until the first of the new sentence is there", () => {
+  const loading = at(shown, { text: "new one", model: "two" });
+  assert.equal(isBefore(shown), false);
+  assert.equal(isBefore(loading), true);
+  assert.equal(loading.slots.main.data, null);
+  const arrived = answered(loading);
+  assert.equal(isBefore(arrived), true); // until it is drawn
+  assert.equal(isBefore(next(arrived, { kind: "drawn" })), false);
+});
+
+for (const [why, event] of [
+  ["refused", { kind: "refused", slot: "main", error: "No.", status: 422 }],
+  ["given up", { kind: "cancelled" }],
+])
+  test(`a sentence that is ${why} leaves the one before`, () => {
+    const back = next(at(shown, { text: "new one" }), /** @type {any} */ (event));
+    assert.equal(back.slots, shown.slots);
+    assert.equal(back.apart, true);
+    assert.equal(todo(back), null);
+    assert.equal(isBefore(back), false);
+    assert.deepEqual([back.alarm, back.said], why === "refused" ? ["No.", ""] : ["", "Cancelled."]);
+    assert.equal(at(back, { text: "a b", model: "two" }).apart, false);
+    assert.equal(at(at(shown, { text: "x" }), { text: "y" }).before, shown.slots); // the last that was drawn
+  });
+
+test("without pictures there is nothing to go back to", () => {
+  const empty = at(start(known), { text: "  " });
+  assert.deepEqual([empty.alarm, empty.apart, todo(empty)], [EMPTY, false, null]);
+  const tried = at(empty, { text: "a" });
+  assert.deepEqual([tried.alarm, todo(tried).body.text], ["", "a"]);
+});
+
+test("what the server has forgotten is measured again, but not forever", () => {
+  const gone = { kind: "refused", slot: "main", error: "Gone.", status: 410 };
+  const again = next(answered(short), gone);
+  assert.deepEqual([keys(again.slots.main), todo(again).body.measures], [[], ["first"]]);
+  const twice = next(answered(again), gone);
+  assert.deepEqual([twice.alarm, todo(twice)], ["Gone.", null]);
+  assert.equal(finished(again).state.slots.main.again, false);
+  const saved = next(shown, { kind: "gone" });
+  assert.equal(todo(saved), null); // until Measure is pressed
+  assert.deepEqual(finished(at(saved, { text: "a b", model: "two" })).asked, ["first", "large+small", "long"]);
+});
+
+test("a changed sentence and another model follow the first, and one refused does not stop the other", () => {
+  const asked = { text: "a b", model: "one", edited: "a c", other: "two" };
+  const { state } = finished(at(start(known), asked));
+  assert.deepEqual([state.slots.edited.ask.text, state.slots.other.ask.model], ["a c", "two"]);
+  assert.ok(state.slots.edited.data && state.slots.other.data);
+  const refused = next(at(state, { ...asked, edited: "bad" }), {
+    kind: "refused",
+    slot: "edited",
+    error: "",
+    status: 422,
+  });
+  assert.equal(todo(refused), null);
+  assert.ok(refused.slots.other.data && !refused.slots.edited.data);
+  const alone = at(state, { text: "a b", model: "one" });
+  assert.equal(alone.slots.edited.data, null);
+  assert.equal(alone.slots.main, state.slots.main);
+  assert.equal(at(state, { ...asked, text: "z" }).slots.other.data, null); // of another sentence
+});
+
+test("progress is said, and how long it will still take", () => {
+  const task = todo(short),
+    report = (state, more) => next(state, { kind: "progress", task, at: 0, ...more });
+  assert.equal(report(short, { busy: 3 }).said, "The server is busy; trying again in 3 s");
+  assert.equal(report(short, { waiting: 2 }).said, "Waiting: 2 before this");
+  assert.equal(report(short, { waiting: 0 }).said, "Measuring first");
+  const half = report(report(short, { done: 0, of: 100 }), { done: 50, of: 100, at: 60_000 });
+  assert.deepEqual([half.said, half.share], ["Measuring first: 50\u00a0%, about 1 min left", 0.5]);
+  assert.deepEqual([duration(3), duration(49), duration(100)], ["about 10 s", "about 50 s", "about 2 min"]);
+  assert.equal(answered(half).said, "");
+});
+
+test("what takes long is offered for one sentence, and not while it is measured", () => {
+  const { state } = finished(at(start(known), { text: "a b c d" }));
+  assert.deepEqual(offer(state), { name: "long", words: "4 take about 20 s." });
+  const asked = at(state, { text: "a b c d", once: "long" });
+  assert.equal(offer(asked), null);
+  assert.deepEqual(offer(next(asked, { kind: "cancelled" })), offer(state));
+  assert.equal(offer(finished(asked).state), null);
+  assert.equal(offer(shown), null);
+});
+
+test("no event changes the record it is given", () => {
+  const frozen = JSON.stringify(shown);
+  const task = { slot: "main", body: { measures: ["seldom"] }, label: "" };
+  at(shown, { text: "new" });
+  next(shown, { kind: "arrived", task, key: "k", data: shown.slots.main.data });
+  next(shown, { kind: "cancelled" });
+  next(shown, { kind: "gone" });
+  assert.equal(JSON.stringify(shown), frozen);
+});
