@@ -91,6 +91,17 @@ def test_what_bigbird_does_not_give_of_long_texts_is_refused(sparse, text, measu
         whence.measure(loaded, text, measure)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_the_weights_of_rwkv_come_back(training):
+    """It divides them when it is run for evaluation, and then halves the states between blocks, so it is refused."""
+    model = build("rwkv", rescale_every=1).train(training)
+    expected, before = copy.deepcopy(model).eval()(batch([9]).ids).logits, condition(model)
+    with pytest.raises(Unsupported, match="every block reads what the one before gave"):
+        whence.load(model, tiny.tokenizer())
+    assert not changed(before, condition(model))
+    assert torch.equal(model.eval()(batch([9]).ids).logits, expected)
+
+
 class _Changing(nn.Module):
     """Changes in every way that a pass can: a child, a buffer, a parameter, an attribute, a setting."""
 

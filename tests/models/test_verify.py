@@ -15,8 +15,10 @@ from transformers import (
 )
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.models.bert import modeling_bert
+from transformers.models.blip.modeling_blip_text import BlipTextLMHeadModel
 
 from tests.families import CONFIGS, EXPERTS, GROUPED, SMALL, SWITCHED, build, scatter
+from tests.sweep.shrink import models
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.capture import SEAM, trace
 from whence.models.families import HEADS, Around
@@ -134,6 +136,24 @@ def test_attention_without_weights_is_refused(monkeypatch):
 def test_a_convolution_between_blocks_takes_derivatives_away():
     model = build("deberta-v2", conv_kernel_size=3, conv_act="gelu")
     assert capabilities(verify(locate(model))) == EVERYTHING - {"derivatives"}
+
+
+BLIP = SMALL | {"encoder_hidden_size": 64, "projection_dim": 32, "eos_token_id": 2, "bos_token_id": 0}
+
+
+def test_a_stack_that_does_something_else_alone_is_refused():
+    """BLIP's language model tells its stack to read from left to right; the stack by itself reads both ways."""
+    model = scatter(BlipTextLMHeadModel(BlipTextLMHeadModel.config_class(**BLIP))).eval()
+    with pytest.raises(Unsupported, match="the stack does alone what it does in the model"):
+        verify(locate(model))
+    assert "attention" in capabilities(verify(locate(model.bert)))
+
+
+def test_a_stack_that_cannot_be_run_alone_is_refused():
+    """BLT's largest list of blocks reads what others made of the bytes."""
+    _, model = next(models("blt"))
+    with pytest.raises(Unsupported, match="BltLocalDecoder, which holds the blocks of BltForCausalLM, cannot be run"):
+        locate(model)
 
 
 def test_mixing_that_sees_the_padding_is_refused():

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -77,7 +78,7 @@ def reads_text(kind: str) -> bool:
     """Whether its configuration has a vocabulary of tokens, its own or that of a part."""
     try:
         return hasattr(CONFIG_MAPPING[kind]().get_text_config(), "vocab_size")
-    except ValueError:  # it has several such parts, or needs more to be made at all
+    except Exception:  # it has several such parts, or needs more to be made at all
         return True
 
 
@@ -95,8 +96,12 @@ def _classes(kind: str) -> list[type[PreTrainedModel]]:
 def _files(kind: str) -> list[Any]:
     """The modules with the type's models, which lie beside its configuration."""
     package = importlib.import_module(CONFIG_MAPPING[kind].__module__.rpartition(".")[0])
-    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
-    return [importlib.import_module(f"{package.__name__}.{name}") for name in names if name.startswith("modeling_")]
+    names = [module.name for module in pkgutil.iter_modules(package.__path__) if module.name.startswith("modeling_")]
+    files = []
+    for name in names:
+        with suppress(ModuleNotFoundError):  # it needs a library that is not installed
+            files.append(importlib.import_module(f"{package.__name__}.{name}"))
+    return files
 
 
 def _of_configuration(module: Any, config: type) -> list[type[PreTrainedModel]]:

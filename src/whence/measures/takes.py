@@ -56,7 +56,7 @@ class Sizes:
             blocks=anatomy.layers,
             width=anatomy.width,
             heads=heads,
-            groups=getattr(anatomy.config, "num_key_value_heads", None) or heads,
+            groups=_groups(anatomy.config, heads),
             head_width=anatomy.width // heads if parts is None else parts.projection.weight.shape[1],
             neurons=4 * anatomy.width if known is None else len(known.down.weight),
             gated=known is not None and known.linear is not None,
@@ -96,6 +96,14 @@ class Sizes:
 
 def _none(memory: int) -> int:
     return 0
+
+
+def _groups(config: Any, heads: int) -> int:
+    """Heads with keys and values of their own; all where the layers differ, as in EmbeddingGemma 2."""
+    try:
+        return getattr(config, "num_key_value_heads", None) or heads
+    except RuntimeError:
+        return heads
 
 
 @dataclass(frozen=True)

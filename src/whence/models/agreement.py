@@ -46,3 +46,8 @@ def _worst(difference: Tensor, size: Tensor) -> float:
     difference, size = (torch.linalg.vector_norm(part.double(), dim=-1) for part in (difference, size))
     error = torch.where(difference == 0, 0.0, difference / size)
     return float(error.nan_to_num(nan=float("inf")).max())
+
+
+def unlike(found: Tensor, expected: Tensor) -> float:
+    """The same for tensors that may have other shapes, which are infinitely far apart."""
+    return apart(found, expected) if found.shape == expected.shape else float("inf")

@@ -96,9 +96,14 @@ class Anatomy:
         return len(self.blocks)
 
     @property
-    def has_rows(self) -> bool:
-        """Whether attention rows sum to one, as far as the table knows: gpt-oss lets a part go nowhere."""
-        return self.row is None or "rows" not in self.row.lacks
+    def is_known(self) -> bool:
+        """Whether the table speaks of this very model, not of one inside it (PaliGemma is around a Gemma)."""
+        return self.row is not None and self.model.config.model_type == self.family
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        """What the family is known not to have: gpt-oss lets a part of its attention go nowhere, so no rows of one."""
+        return frozenset() if self.row is None else self.row.lacks
 
     @property
     def attending(self) -> tuple[int, ...]:

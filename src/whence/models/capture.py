@@ -54,7 +54,7 @@ def walk(
 
     `edit(layer, weights)` may give other attention weights to go on with; None leaves them.
     """
-    recorder = _Recorder(anatomy, visit, edit)
+    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit)
     stack = anatomy.stack
     outputs: list[Tensor] = []
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening() as hooks:
@@ -73,7 +73,7 @@ def visit_blocks(anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object
     Not where weights are moved to and fro during a pass (accelerate): what is fetched is brought back at its end.
     """
     moved = "hf_device_map" in vars(anatomy.model)
-    recorder = _Recorder(anatomy, visit, last=None if moved else last)
+    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], last=None if moved else last)
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening(), suppress(_Enough):
         run(anatomy.stack, batch, **arguments_of(anatomy))
 
@@ -215,6 +215,7 @@ class _Recorder:
 
     anatomy: Anatomy
     visit: Callable[[Block], Any]
+    tokens: int
     edit: Edit = lambda layer, weights: None
     last: int | None = None
     kept: list[Any] = field(default_factory=list)
@@ -244,6 +245,9 @@ class _Recorder:
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
+        # what is heard may be no attention of one block: DiffLlama has two in each, SqueezeBERT calls none
+        if not self.anatomy.attending or "input" not in self._open:
+            return None
         self._check_weights(module, weights)
         replaced = self.edit(len(self.kept) + 1, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
@@ -251,11 +255,10 @@ class _Recorder:
 
     def _check_weights(self, module: nn.Module, weights: Tensor) -> None:
         """Loading looked at a few tokens; BigBird attends to long texts in another way, by blocks of tokens."""
-        tokens = self._open["input"].shape[-2] if self._open else weights.shape[-1]
-        if weights.shape[-2:] != (tokens, tokens) or "attention" in self._open:
+        if weights.shape[-2:] != (self.tokens, self.tokens) or "attention" in self._open:
             raise Unsupported(
-                f"In {type(self.anatomy.model).__name__} a text of {tokens} tokens is not read by one attention of all"
-                f" tokens to all, as a short one is ({type(module).__name__}); give shorter texts."
+                f"In {type(self.anatomy.model).__name__} a text of {self.tokens} tokens is not read by one attention of"
+                f" all tokens to all, as a short one is ({type(module).__name__}); give shorter texts."
             )
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:

@@ -242,6 +242,10 @@ OPT_AFTER = replace(
     attention=Around(after="self_attn_layer_norm"),
     feed_forward=Around(after="final_layer_norm"),
 )
+BIOGPT = replace(OPT_BEFORE, head=HeadPaths("output_projection"), final_norm="layer_norm", narrowing=None)
+# decoders of encoder-decoders, whose positions count from the left edge, padding included
+BART_BEFORE = replace(BIOGPT, lacks=frozenset({"left padding"}))
+BART_AFTER = replace(OPT_AFTER, final_norm=None, narrowing=None, lacks=frozenset({"left padding"}))
 LLAMA = Family(
     attention=Around(before="input_layernorm"),
     feed_forward=Around(before="post_attention_layernorm"),
@@ -249,8 +253,16 @@ LLAMA = Family(
     head=HeadPaths("lm_head"),
     final_norm="norm",
 )
+NOMIC = replace(
+    LLAMA,
+    attention=Around(after="post_attention_layernorm"),
+    feed_forward=Around(after="post_mlp_layernorm"),
+    head=replace(BERT.head, norm="cls.predictions.transform.layer_norm"),
+    final_norm=None,
+)
 PLAIN = replace(LLAMA, mlp=Mlp("mlp.up_proj", "mlp.act_fn", "mlp.down_proj"))
 EXPERTS = replace(LLAMA, mlp=Whole("mlp"))
+SINKS = replace(EXPERTS, lacks=frozenset({"rows"}))  # a part of the attention goes nowhere
 GRANITE = replace(LLAMA, residual_scale="residual_multiplier", head=HeadPaths("lm_head", divisor="logits_scaling"))
 PHI = Family(
     attention=Around(before="input_layernorm"),
@@ -364,18 +376,12 @@ FAMILIES: dict[str, Family | Either] = {
     "rembert": REMBERT,
     "roformer": replace(BERT, lacks=frozenset({"left padding"})),
     "xlm-roberta-xl": ROBERTA_XL,
-    "nomic_bert": replace(
-        LLAMA,
-        attention=Around(after="post_attention_layernorm"),
-        feed_forward=Around(after="post_mlp_layernorm"),
-        head=replace(BERT.head, norm="cls.predictions.transform.layer_norm"),
-        final_norm=None,
-    ),
+    "nomic_bert": NOMIC,
     "modernbert-decoder": replace(
         MODERNBERT, head=HeadPaths("decoder", "lm_head.dense", "lm_head.act", "lm_head.norm")
     ),
     "gpt_bigcode": GPT2,
-    "biogpt": replace(OPT_BEFORE, head=HeadPaths("output_projection"), final_norm="layer_norm", narrowing=None),
+    "biogpt": BIOGPT,
     "persimmon": replace(GPT_NEOX, head=HeadPaths("lm_head"), final_norm="final_layernorm"),
     "arcee": PLAIN,
     "jais2": PLAIN,
@@ -396,6 +402,36 @@ FAMILIES: dict[str, Family | Either] = {
         feed_forward=Around(before="post_attention_layernorm", inside="post_mlp_layernorm"),
     ),
     "esm": ESM,
+    "align_text_model": BERT,
+    "chinese_clip_text_model": BERT,
+    "big_bird": BERT,
+    "roc_bert": BERT,
+    "splinter": BERT,
+    "tapas": BERT,
+    "visual_bert": BERT,
+    "bert-generation": BERT,
+    "git": BERT,
+    "dpr": replace(BERT, lacks=frozenset({"left padding"})),
+    "altclip_text_model": ROBERTA,
+    "bridgetower_text_model": ROBERTA,
+    "clap_text_model": ROBERTA,
+    "luke": ROBERTA,
+    "markuplm": ROBERTA,
+    "evolla": LLAMA,
+    "chameleon": LLAMA,
+    "emu3_text_model": LLAMA,
+    "molmo2_text": LLAMA,
+    "granite4_vision_text": GRANITE,
+    "phi4_multimodal": PHI3,
+    "gte": NOMIC,
+    "blenderbot": BART_BEFORE,
+    "mbart": BART_BEFORE,
+    "pegasus": BART_BEFORE,
+    "whisper": BART_BEFORE,
+    "bart": BART_AFTER,
+    "blenderbot-small": BART_AFTER,
+    "marian": BART_AFTER,
+    "plbart": BART_AFTER,
     # the readers of text beside those of pictures, without an LM head
     "clip_text_model": CLIP,
     "clipseg_text_model": CLIP,
@@ -405,6 +441,7 @@ FAMILIES: dict[str, Family | Either] = {
     "xclip_text_model": CLIP,
     "siglip_text_model": CLIP,
     "siglip2_text_model": CLIP,
+    "tipsv2_text_model": CLIP,
     # mixtures of experts
     "mixtral": EXPERTS,
     "qwen2_moe": EXPERTS,
@@ -422,7 +459,21 @@ FAMILIES: dict[str, Family | Either] = {
     "flex_olmo": replace(OLMO2, mlp=Whole("mlp")),
     "llama4_text": replace(EXPERTS, mlp=Whole("feed_forward")),
     "granitemoe": replace(GRANITE, mlp=Whole("block_sparse_moe")),
-    "gpt_oss": replace(EXPERTS, lacks=frozenset({"rows"})),
+    "aria_text": EXPERTS,
+    "cosmos3_edge_text": EXPERTS,
+    "deepseek_ocr2_text": EXPERTS,
+    "dots1": EXPERTS,
+    "ernie4_5_vl_moe_text": EXPERTS,
+    "exaone_moe": EXPERTS,
+    "hy_v3": EXPERTS,
+    "mellum": EXPERTS,
+    "moshi": EXPERTS,
+    "qwen3_omni_moe_text": EXPERTS,
+    "granitemoeshared": replace(GRANITE, mlp=Whole("block_sparse_moe")),
+    "gpt_oss": SINKS,
+    "flint": SINKS,
+    "mimo_v2_flash": SINKS,
+    "openai_privacy_filter": SINKS,
 }
 
 

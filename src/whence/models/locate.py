@@ -1,7 +1,8 @@
 """Finds a model's blocks and output projections by watching one forward pass over a few tokens."""
 
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -150,7 +151,8 @@ def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
         found, witness = {}, _Witness()  # outside the blocks, or several times in one
     projections = {found[module]: linear for module, linear in witness.projections(parents).items()}
     unattending = frozenset(blocks) - set(found.values())
-    return Anatomy(model, None, stack, owner, blocks, projections, witness.heads, _is_causal(stack), seam, unattending)
+    causal = _is_causal(stack, model)
+    return Anatomy(model, None, stack, owner, blocks, projections, witness.heads, causal, seam, unattending)
 
 
 def _in_turn(model: PreTrainedModel) -> tuple[nn.Module, ...]:
@@ -173,12 +175,12 @@ def _in_turn(model: PreTrainedModel) -> tuple[nn.Module, ...]:
     return max((tuple(part) for part in taken), key=len)
 
 
-def _is_causal(stack: PreTrainedModel) -> bool:
+def _is_causal(stack: PreTrainedModel, model: PreTrainedModel) -> bool:
     """Whether another last token leaves the states before it as they were."""
     given = probe(stack, PROBE_LENGTH + 1)
     other = Batch(given.ids.clone(), given.mask)
     given.ids[0, -1] = given.ids[0, 0]
-    with borrowed(stack, seam=None), torch.no_grad():
+    with borrowed(stack, seam=None), torch.no_grad(), on_tokens_alone(stack, model):
         states, changed = (run(stack, batch) for batch in (given, other))
     if states.shape[:2] != given.ids.shape or changed.shape != states.shape:
         raise Unsupported(f"{type(stack).__name__} does not give one state for every token, so it cannot be read.")
@@ -222,17 +224,24 @@ def _refuse_early(model: PreTrainedModel) -> None:
 
 def _check_runs(model: PreTrainedModel) -> None:
     """Left alone with a few tokens the model gives a tensor; many also need a picture, sound, boxes or queries."""
-    try:
-        with borrowed(model, seam=None), torch.no_grad():
-            output = run(model, probe(model))
+    with on_tokens_alone(model, model), borrowed(model, seam=None), torch.no_grad():
+        output = run(model, probe(model))
         if not isinstance(output, Tensor):
             raise TypeError(f"its first output is {type(output).__name__}")
+
+
+@contextmanager
+def on_tokens_alone(part: PreTrainedModel, model: PreTrainedModel) -> Iterator[None]:
+    """Whatever a pass of the model, or of a part of it, on a few tokens raises, in one sentence."""
+    try:
+        yield
     except WhenceError:
         raise
     except Exception as error:
+        inside = "" if part is model else f", which holds the blocks of {type(model).__name__},"
         raise Unsupported(
-            f"{type(model).__name__} cannot be run on tokens alone ({reason_of(error)}); give the model inside it that"
-            " reads text, if it has one."
+            f"{type(part).__name__}{inside} cannot be run on tokens alone ({reason_of(error)}); give the model inside"
+            " it that reads text, if it has one."
         ) from error
 
 

@@ -1,7 +1,7 @@
 """A model left as it was: what a pass changes in modules and configurations, put back.
 
 Some models change for good when they are run: BigBird exchanges its attention for a short text, others keep a cache or
-widen a table of positions. Tensors are put back, not copied: no model writes into its weights when it is run.
+widen a table of positions. Tensors are put back, not copied: only RWKV writes into its weights when it is run.
 """
 
 from collections.abc import Iterator
@@ -14,17 +14,29 @@ from transformers import PreTrainedConfig
 
 STAYING = {"_output_capturing_hooks_installed"}  # transformers' note of hooks that it put there, which stay too
 
+SCALED = "layers_are_rescaled"  # RWKV's note of what it did to its weights
+
 
 @contextmanager
 def unchanged(modules: list[nn.Module]) -> Iterator[None]:
     """Inside, a model may change; afterwards every module and configuration has the attributes it had before."""
     saved = [(used, used.copy()) for used in _attributes(modules)]
+    scaled = {module: vars(module)[SCALED] for module in modules if SCALED in vars(module)}
     try:
         yield
     finally:
+        for module, before in scaled.items():
+            _scale_back(module, before)
         for used, before in saved:
             if len(used) != len(before) or not all(map(is_, used.values(), before.values())):
                 _put_back(used, before)
+
+
+def _scale_back(module: Any, before: bool) -> None:
+    """RWKV divides weights by powers of two when it is first run for evaluation, and for training multiplies again."""
+    if vars(module)[SCALED] != before:
+        module.training = not before
+        module._rescale_layers()
 
 
 def _put_back(used: dict[str, Any], before: dict[str, Any]) -> None:

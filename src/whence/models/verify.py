@@ -16,15 +16,15 @@ from torch import Tensor
 
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.affine import MERGE, adapters
-from whence.models.agreement import apart
+from whence.models.agreement import apart, unlike
 from whence.models.anatomy import Anatomy
 from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
-from whence.models.capture import arguments_of, borrowed, run, trace
+from whence.models.capture import arguments_of, borrowed, run, trace, walk
 from whence.models.end_to_end import CLOSE, missed
 from whence.models.families import Mlp
 from whence.models.hooks import here
-from whence.models.locate import WHERE, probe
+from whence.models.locate import WHERE, on_tokens_alone, probe
 from whence.models.weights import first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
@@ -54,8 +54,8 @@ class Check:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the checks look at: the model left alone (its logits and what its last block gives), watched, and watched
-    with padding on either side.
+    """What the checks look at: the model left alone (its logits and what its last block gives), watched, watched with
+    padding on either side; and what the stack gives when it is run without the rest.
     """
 
     anatomy: Anatomy
@@ -64,13 +64,14 @@ class _Evidence:
     states: Tensor
     seen: Trace[Block]
     padded: dict[str, Trace[Block]]
+    alone: Tensor
 
 
 def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     """All checks with their errors; raises when the model cannot be read at all or its family's row is wrong."""
     checks = _checks(_gather(anatomy))
     failed = [check for check in checks if not check.passed]
-    wrong = [] if anatomy.row is None else [check for check in failed if check.gives not in anatomy.row.lacks]
+    wrong = [check for check in failed if check.gives not in anatomy.lacks] if anatomy.is_known else []
     if wrong:
         advice = MERGE if adapters(anatomy.model) else "please report it with both versions"
         raise VerificationFailed(_sentence(anatomy, wrong[0], advice))
@@ -96,7 +97,9 @@ def _gather(anatomy: Anatomy) -> _Evidence:
     seen = trace(anatomy, batch, logits=True)
     plain, states = _left_alone(anatomy, batch)
     padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
-    return _Evidence(anatomy, batch, plain, states, seen, padded)
+    with on_tokens_alone(anatomy.stack, anatomy.model):
+        alone = walk(anatomy, batch, lambda block: None).output
+    return _Evidence(anatomy, batch, plain, states, seen, padded, alone)
 
 
 def _left_alone(anatomy: Anatomy, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -114,9 +117,11 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     blocks, anatomy = found.seen.blocks, found.anatomy
     assert found.seen.logits is not None
     added = apart(blocks[-1].output, found.states, beside=found.seen.embedding)
-    unwatched = max(apart(found.seen.logits, found.plain), added)
+    unwatched = max(unlike(found.seen.logits, found.plain), added)
+    alone = unlike(found.alone, found.seen.output)
     checks = [
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
+        Check("the stack does alone what it does in the model", _least(anatomy), alone, limit),
         *(_padding_check(side, found, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
         _derivatives_check(anatomy, CLOSE[found.plain.dtype]),
@@ -146,7 +151,7 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if anatomy.head is not None:
-        checks.append(Check("the head gives the logits", "head", apart(anatomy.head(finished), found.plain), limit))
+        checks.append(Check("the head gives the logits", "head", unlike(anatomy.head(finished), found.plain), limit))
     return tuple(checks)
 
 

@@ -19,7 +19,7 @@ Found = dict[str, Tensor]
 def norms(block: Block, settings: Settings) -> Found:
     maps = [name for name in MIXED if name in settings.wanted]
     found = lengths.maps_and_mixing(block, settings.mask, maps, MIXED if "mixing" in settings.wanted else ())
-    if "mixing" in found and not settings.anatomy.has_rows:
+    if "mixing" in found and "rows" in settings.anatomy.lacks:
         found["mixing"][:, [MIXED.index(name) for name in lengths.WEIGHTS]] = float("nan")
     return found
 
