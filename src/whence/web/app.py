@@ -1,14 +1,13 @@
 """Which address answers what."""
 
 import asyncio
-import json
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Lifespan
 
@@ -24,10 +23,8 @@ from whence.web.limits import Limits
 from whence.web.results import Gone
 from whence.web.service import HEAD, WHENCE, Ask, Service
 
-GLANCE = 0.005  # seconds between looks at a job that may be done at once
-TICK = 0.1  # and at one that takes longer
+TICK = 0.1  # seconds between looks at how far a job is
 RETRY = 500  # milliseconds after which a browser that lost the connection tries again
-QUIET = 150  # ticks without news after which the connection is shown to be alive
 BINARY = "application/octet-stream"
 NETCDF = "application/x-netcdf"
 Keys = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(,[0-9a-f]{32}){0,31}$")]
@@ -141,15 +138,25 @@ async def measure(asked: Ask, service: Here) -> Response:
     return JSONResponse({"state": "done", "key": key, "ticket": None})
 
 
-@router.get(
-    "/api/jobs/{ticket}/events",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}}, **answers.documented(410)},
-)
-async def events(ticket: Ticket, service: Here) -> StreamingResponse:
+def _job(ticket: Ticket, service: Here) -> Job:
+    return service.jobs.of(ticket)
+
+
+@router.get("/api/jobs/{ticket}/events", response_class=EventSourceResponse, responses=answers.documented(410))
+async def events(job: Annotated[Job, Depends(_job)], service: Here) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events: waiting, progress, and then one of done, failed, cancelled."""
-    job = service.jobs.of(ticket)
-    return StreamingResponse(_events(service, job), media_type="text/event-stream")
+    yield ServerSentEvent(retry=RETRY)
+    ended, told = _end_of(job), None
+    while not ended.done():
+        news = _news(service, job)
+        if news != told:
+            yield news
+        told = news
+        await asyncio.wait([ended], timeout=TICK)
+    error = job.finished.exception()
+    status, sentence = (200, "") if error is None else answers.refusal(error)
+    name = {200: "done", 409: "cancelled"}.get(status, "failed")
+    yield ServerSentEvent(event=name, data={"key": job.key, "error": sentence, "status": status})
 
 
 @router.delete("/api/jobs/{ticket}", status_code=204, responses=answers.documented(410))
@@ -216,36 +223,20 @@ def _attached(name: str) -> dict[str, str]:
 
 async def _ended(job: Job, seconds: float) -> bool:
     """Whether the job ends within so many seconds; what it raised is raised."""
-    until = time.monotonic() + seconds
-    while not job.finished.done():
-        if time.monotonic() > until:
-            return False
-        await asyncio.sleep(GLANCE)
-    job.finished.result()
-    return True
+    done, _ = await asyncio.wait([_end_of(job)], timeout=seconds)
+    if done:
+        job.finished.result()
+    return bool(done)
 
 
-async def _events(service: Service, job: Job) -> AsyncIterator[str]:
-    told, quiet = "", 0
-    yield f"retry: {RETRY}\n\n"
-    while not job.finished.done():
-        news = _news(service, job)
-        quiet = 0 if news != told else quiet + 1
-        if news != told or quiet % QUIET == QUIET - 1:
-            yield news
-        told = news
-        await asyncio.sleep(TICK)
-    error = job.finished.exception()
-    status, sentence = (200, "") if error is None else answers.refusal(error)
-    name = {200: "done", 409: "cancelled"}.get(status, "failed")
-    yield _event(name, {"key": job.key, "error": sentence, "status": status})
+def _end_of(job: Job) -> asyncio.Future:
+    """The end of a job that runs in another thread, to be waited for; nobody has to ask what it raised."""
+    ended = asyncio.wrap_future(job.finished)
+    ended.add_done_callback(lambda future: future.cancelled() or future.exception())
+    return ended
 
 
-def _news(service: Service, job: Job) -> str:
+def _news(service: Service, job: Job) -> ServerSentEvent:
     if job.running:
-        return _event("progress", {"done": job.done, "of": job.of})
-    return _event("waiting", {"ahead": service.jobs.ahead(job)})
-
-
-def _event(name: str, data: Mapping[str, object]) -> str:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+        return ServerSentEvent(event="progress", data={"done": job.done, "of": job.of})
+    return ServerSentEvent(event="waiting", data={"ahead": service.jobs.ahead(job)})
