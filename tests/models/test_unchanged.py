@@ -63,7 +63,7 @@ def test_bigbird_keeps_its_block_sparse_attention(sparse):
 def test_bigbird_is_measured_as_it_runs(sparse):
     """The derivatives of a long text are those of the block-sparse attention."""
     loaded = whence.load(sparse, tiny.tokenizer())
-    found = whence.measure(loaded, LONG, "jacobian", options={"mode": "exact"})["jacobian"].values[-1]
+    found = whence.measure(loaded, LONG, whence.Jacobian(mode="exact"))["jacobian"].values[-1]
     stack = copy.deepcopy(sparse.bert)
     ids = torch.tensor([tiny.tokenizer()(LONG)["input_ids"]])
     sizes = torch.zeros(ids.shape[1], ids.shape[1])
