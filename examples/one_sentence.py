@@ -15,7 +15,7 @@ print("In layer 6, [MASK] attends to")
 print(looked_at.sort_values(ascending=False).head(4).round(2).to_string())
 
 # how much of each token's new vector came from other tokens, residual and norm counted
-ratio = dataset.mixing.sel({"analysis": "attnresln_n"}).mean("target")
+ratio = dataset.mixing.sel(analysis="attnresln_n").mean("target")
 print("\nShare that came from other tokens, by layer")
 print(ratio.to_series().round(2).to_string())
 

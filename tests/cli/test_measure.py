@@ -49,7 +49,7 @@ def test_layers_and_options_of_the_measures(corpus, tmp_path):
         (["--measures", "nonsense"], "no measure 'nonsense'"),
         (["--by", "colour"], "grouped by class, upos"),
         (["--engine", "steam"], "steam"),
-        (["--part-size", "0"], "part_size is at least 1"),
+        (["--part-size", "0"], "part_size is a whole number of at least 1"),
         (["--limit", "0"], "Nothing was measured: some has no sentences"),
     ],
 )

@@ -1,11 +1,13 @@
 """whence.cloze: ranks and correlations over a corpus, what is left out and why, and going on after a stop."""
 
+import copy
 import json
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import spearmanr
+from tokenizers.processors import TemplateProcessing
 
 import whence
 from tests.families import build
@@ -139,6 +141,14 @@ def test_parts_of_no_sentence_are_refused(builtin):
 def test_too_long(builtin):
     found = cloze(builtin, corpus([("word " * 600 + "[MASK].", "end"), CLOZES[0]]))
     assert found.outcome.values.tolist() == [asking.TOO_LONG, asking.SCORED]
+
+
+def test_nothing_before_the_mask_is_not_called_too_long(builtin):
+    """A decoder whose tokenizer adds nothing around the text, and a character that BERT's vocabulary drops."""
+    bare = copy.deepcopy(builtin.tokenizer)
+    bare.backend_tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
+    decoder = whence.load(build("llama", vocab_size=len(bare)), bare)
+    assert question(decoder, corpus([("\u200b [MASK]", "door")])[0]) == (None, asking.NO_TOKEN)
 
 
 def test_a_mask_in_the_second_text_of_a_pair(builtin):

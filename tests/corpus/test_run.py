@@ -312,8 +312,8 @@ def test_another_corpus_is_refused(model, tmp_path, changed):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"part_size": 0}, "part_size is at least 1"),
-        ({"neighbours": -1}, "neighbours is at least 0"),
+        ({"part_size": 0}, "part_size is a whole number of at least 1"),
+        ({"neighbours": -1}, "neighbours is a whole number of at least 0"),
         ({"too_long": "cut"}, "refuse, truncate, skip"),
         ({"by": ["colour"]}, "grouped by class"),
         ({"engine": "steam"}, "no engine 'steam'; there are: local, ray"),

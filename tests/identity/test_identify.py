@@ -1,13 +1,21 @@
 """The verb: what the paper found on a slice of its own corpus, decoders, provenance, saved probes, bad input."""
 
+import json
+import random
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 import whence
 from whence.corpus.hidden_states import states_of
 from whence.errors import BadInput
 from whence.identity import experiment
+from whence.sealed import sealed
 from whence.text.sentence import Sentence, Word
 
 TEXTS = [
@@ -234,5 +242,104 @@ def test_probes_of_another_width_are_refused(builtin, llama, cache, tmp_path):
     with pytest.raises(BadInput, match="no probe for layer 3"):
         whence.identify(llama, TEXTS, path, layers=[3], cache=cache)
     (tmp_path / "broken.safetensors").write_bytes(b"x" * 100)
-    with pytest.raises(BadInput, match="not a file of probes"):
+    with pytest.raises(BadInput, match=r"no safetensors file .* write the probes again"):
         whence.identify(llama, TEXTS, tmp_path / "broken.safetensors", cache=cache)
+
+
+# Files of ours that are not as we wrote them
+
+
+def rewritten(path, change):
+    """The same file, its description changed and sealed again."""
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
+        about = json.loads(file.metadata()["whence"])
+    found = change({name: value for name, value in about.items() if name != "seal"})
+    text = sealed(found).decode() if isinstance(found, dict) else found
+    save_file(tensors, path, metadata={"whence": text})
+
+
+@pytest.fixture(scope="module")
+def probes(llama, cache, tmp_path_factory):
+    path = tmp_path_factory.mktemp("probes") / "good.safetensors"
+    whence.identify(llama, TEXTS, folds=1, layers=[1], save=path, cache=cache)
+    return path
+
+
+def without(name):
+    return lambda about: {key: value for key, value in about.items() if key != name}
+
+
+def setting(name, value):
+    return lambda about: {**about, "settings": {**about["settings"], name: value}}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda about: "[1]", "it holds a list, and a JSON object was expected"),
+        (lambda about: "{", "it is not JSON"),
+        (lambda about: "{}", "changed after it was written"),
+        (without("width"), "it has no width"),
+        (without("settings"), "it has no settings"),
+        (lambda about: {**about, "width": "16"}, "width is '16', and a count was expected"),
+        (lambda about: {**about, "settings": []}, "settings is [], and an object was expected"),
+        (lambda about: {**about, "fitted": [1]}, "fitted is 1, and a list was expected"),
+        (lambda about: {**about, "fitted": [[1, 1, 1]]}, "of another version of whence"),
+        (lambda about: {**about, "kind": "run"}, "something else than probes"),
+        (setting("probe", "quadratic"), "of another version of whence"),
+        (setting("temperature", 1), "of another version of whence"),
+        (setting("offset", 1.5), "settings offset is 1.5, and int was expected"),
+        (lambda about: {**about, "tensors": {**about["tensors"], "layer_001.fold_01.more": ""}}, "has no tensor"),
+    ],
+)
+def test_a_file_that_is_not_of_probes(llama, cache, probes, tmp_path, change, said):
+    path = Path(shutil.copy(probes, tmp_path / "other.safetensors"))
+    rewritten(path, change)
+    with pytest.raises(BadInput) as error:
+        whence.identify(llama, TEXTS, path, cache=cache)
+    assert said in str(error.value) and str(error.value).endswith("; write the probes again with --save.")
+    assert "\n" not in str(error.value)
+
+
+def test_one_bit_of_a_file_of_probes(llama, cache, probes, tmp_path):
+    data = probes.read_bytes()
+    chance = random.Random(0)
+    path = tmp_path / "flipped.safetensors"
+    expected = whence.identify(llama, TEXTS, probes, cache=cache)
+    for _ in range(40):
+        flipped = bytearray(data)
+        flipped[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(flipped)
+        try:
+            found = whence.identify(llama, TEXTS, path, cache=cache)
+        except BadInput:
+            continue
+        xarray.testing.assert_identical(found, expected)  # white space of the header, say
+
+
+def test_probes_that_have_no_weights_are_applied(llama, cache, tmp_path):
+    path = tmp_path / "naive.safetensors"
+    fitted = whence.identify(llama, TEXTS, "naive", folds=1, save=path, cache=cache)
+    applied = whence.identify(llama, TEXTS, path, cache=cache)
+    assert applied.layer.values.tolist() == fitted.layer.values.tolist()
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "another", "not ours"])
+def test_a_damaged_fold_is_fitted_again(llama, cache, monkeypatch, caplog, damage):
+    options = {"folds": 2, "layers": [1, 2], "seed": 5, "cache": cache}
+    whole = whence.identify(llama, TEXTS, **options)
+    kept = []
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment.shutil, "rmtree", lambda folder, ignore_errors: kept.append(folder))
+        whence.identify(llama, TEXTS, **options)
+    one, other = sorted(kept[0].iterdir())[:2]
+    data = one.read_bytes()
+    wrong = {"flipped": data[:-1] + bytes([data[-1] ^ 1]), "cut": data[:-9], "another": other.read_bytes()}
+    one.write_bytes(wrong[damage]) if damage in wrong else save_file({}, one)
+    again = []
+    real = experiment.tested
+    monkeypatch.setattr(experiment, "tested", lambda *given: again.append(given[2:4]) or real(*given))
+    xarray.testing.assert_allclose(whence.identify(llama, TEXTS, **options), whole)
+    assert [(layer, fold.number) for layer, fold in again] == [(1, 1)]
+    assert "it is computed again" in caplog.text

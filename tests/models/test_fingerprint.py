@@ -41,7 +41,7 @@ def test_a_tokenizer_is_the_same_after_it_cut_a_text_off(builtin):
 
 def test_a_run_says_of_itself_what_a_dataset_says(tmp_path):
     model = tiny.model()
-    of_text = whence.measure(model, "ada", ["mixing", "rank"]).attrs
-    whence.run(model, ["ada"], ["mixing", "rank"], tmp_path / "run")
+    of_text = whence.measure(model, "ada", ["mixing", "value_rank"]).attrs
+    whence.run(model, ["ada"], ["mixing", "value_rank"], tmp_path / "run")
     of_run = whence.open_run(tmp_path / "run").attrs
     assert of_run == {name: value for name, value in of_text.items() if name not in ("text", "pair")}

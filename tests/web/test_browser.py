@@ -158,7 +158,7 @@ def test_the_flow_follows_its_threshold(visit, models):
 
 def test_the_head_step_by_step_and_layer_by_layer(visit, models):
     page = visit("prediction", model=TINY, text=MASKED)
-    expected = whence.lm_head(models[TINY], MASKED, layer="all")
+    expected = whence.lm_head(models[TINY], MASKED, layer="all").isel(position=0)
     _, rows = table_of(page, "prediction")
     stages = list(expected["stage"].values)
     assert [row[2] for row in rows[::10]] == [*stages, "embedding", *(f"after layer {layer}" for layer in (1, 2, 3))]
@@ -390,7 +390,7 @@ def test_what_is_drawn_beside_leaves_too(visit, models):
         assert [found[f"mixing {analysis}", layer] for layer in (1, 2, 3)] == pytest.approx(expected, rel=1e-4)
     show(page, "prediction")
     header, rows = table_of(page, "prediction", also="agreement")
-    expected = whence.lm_head(models[TINY], MASKED, layer="all")
+    expected = whence.lm_head(models[TINY], MASKED, layer="all").isel(position=0)
     stages = expected["stage"].values.tolist()
     assert header == ["position", "stage", "other_stage", "spearman"]
     assert [row[1:3] for row in rows] == [[one, other] for one in stages for other in stages]
@@ -496,8 +496,8 @@ def test_netcdf_leaves_too(visit, tmp_path):
 
     page = visit("left", model=TINY, text=CAT)
     with xarray.open_dataset(save(page, "netCDF", tmp_path), engine="netcdf4") as found:
-        assert {"attention", "mixing", "attn_n", "contribution"} <= set(found.data_vars)
-        assert json.loads(found.attrs["parameters"])["error"] == 0.05
+        assert {"attention", "mixing", "norms", "contribution"} <= set(found.data_vars)
+        assert json.loads(found.attrs["parameters"])["contribution"]["error"] == 0.05
 
 
 def test_a_page_of_a_hybrid(open_page, tmp_path):

@@ -8,7 +8,8 @@ import pytest
 import whence
 from tests.web.conftest import TINY, link, settled
 from tests.web.test_browser import CAT, heading, picture_of, show, state_of
-from whence.measures.registry import ATTENTION, MEASURES, Measure, Variable
+from whence.measures.registry import ATTENTION, Measure, Variable
+from whence.measures.table import MEASURES
 from whence.plot.palette import FURNITURE
 
 SIZES = {"layer": 3, "head": 4, "target": 9, "source": 9}
@@ -70,7 +71,7 @@ def foreign(monkeypatch, models):
     units = {name: "share" if "source" in dims else "bits" for name, dims in FOREIGN.items()}
     about = {name: f"{name} of somebody else's" for name in FOREIGN}
     rows = {name: Variable(dims, units[name], about[name], ATTENTION) for name, dims in FOREIGN.items()}
-    monkeypatch.setitem(MEASURES, "foreign", Measure("Somebody else's.", rows, ("vaswani2017",), "blocks:none"))
+    monkeypatch.setitem(MEASURES, "foreign", Measure("Somebody else's.", rows, ("vaswani2017",), "nowhere:none"))
     ds = whence.measure(models[TINY], CAT, ["attention"])
     numbers = np.random.default_rng(0)
     arrays = {name: numbers.random([SIZES[dim] for dim in dims], np.float32) for name, dims in FOREIGN.items()}

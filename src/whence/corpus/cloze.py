@@ -14,6 +14,7 @@ import xarray
 from jaxtyping import Float
 from torch import Tensor
 
+from whence._arguments import whole
 from whence.corpus.answers import Columns, answers, column
 from whence.corpus.questions import FIRST, SCORED, Question, answer_of, question
 from whence.corpus.resume import Progress
@@ -48,7 +49,7 @@ def cloze(
     stages = stages_of(loaded(model).anatomy)
     settings = {"stages": stages.names}
     compute = partial(_columns, model, stages)
-    table = answers("cloze", model, settings, corpus, compute, out, part_size, progress)
+    table = answers("cloze", model, settings, corpus, compute, out, whole("part_size", part_size, 1), progress)
     return _dataset(table, stages.names).assign_attrs(provenance(model, ["cloze"], {}) | counted(table))
 
 

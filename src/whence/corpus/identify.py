@@ -5,7 +5,7 @@ embedding as its nearest neighbour among those of its sentence.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,24 +16,20 @@ from whence import _arguments
 from whence.corpus.hidden_states import states_of
 from whence.corpus.resume import Progress
 from whence.errors import BadInput
+from whence.identity import experiment
 from whence.identity import saved_probes as saved
 from whence.identity.adam import LEARNING_RATE
 from whence.identity.dataset import labelled, outcomes
 from whence.identity.experiment import Result, Settings, run, tested
 from whence.identity.folds import Fold, folds_of
-from whence.identity.probes import LOSSES, Fitted
+from whence.identity.probes import Fitted
 from whence.identity.states import States
 from whence.identity.token_labels import columns
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.text.sentence import sentences
 
-CHOICES = {
-    "loss": tuple(LOSSES),
-    "solver": ("fast", "adam"),
-    "target": ("input", "previous"),
-    "embeddings": ("output", "sum"),
-}
+CHOICES = {**experiment.CHOICES, "embeddings": ("output", "sum")}
 
 
 class Done(NamedTuple):
@@ -85,6 +81,11 @@ def identify(
     States are kept in `cache` (WHENCE_CACHE, or the user's cache folder): a second experiment reads them from there.
     """
     _check_choices(loss=loss, solver=solver, target=target, embeddings=embeddings)
+    folds, offset = _arguments.whole("folds", folds, 1), _arguments.whole("offset", offset, -_arguments.LARGEST)
+    seed = _arguments.seed_of(seed)
+    memory_limit = None if memory_limit is None else _arguments.whole("memory_limit", memory_limit, 1)
+    learning_rate = _arguments.positive("learning_rate", learning_rate)
+    train_share = _arguments.positive("train_share", train_share)
     texts = list(corpus) if isinstance(sentences(corpus), Iterator) else corpus  # it is read more than once
     count, fitted = loaded(model).anatomy.layers, saved.named(probe, model)
     every = range(1, count + 1) if fitted is None else ()
@@ -138,7 +139,7 @@ def _experiment(
 
 def _applied(states: States, probes: saved.Saved, wanted: list[int], across: tuple[int, ...]) -> Done:
     """Saved probes on every sentence: there is nothing to train, so all are test sentences."""
-    settings = Settings(**probes.about["settings"] | {"test_layers": across})
+    settings = replace(probes.settings, test_layers=across)
     _check_offset(states, settings.offset)
     there = sorted({layer for layer, _ in probes.fitted})
     missing = [layer for layer in wanted if layer not in there]

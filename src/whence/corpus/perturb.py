@@ -10,6 +10,7 @@ import pyarrow as pa
 import torch
 import xarray
 
+from whence._arguments import whole
 from whence.corpus.answers import Columns, answers, column
 from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, together
 from whence.corpus.questions import Question, question
@@ -65,7 +66,7 @@ def perturb(
     stages = stages_of(loaded(model).anatomy)
     settings = {"stages": stages.names, "recipes": {name: asdict(recipe) for name, recipe in chosen.items()}}
     compute = partial(_columns, model, stages, list(chosen.values()))
-    table = answers("perturb", model, settings, corpus, compute, out, part_size, progress)
+    table = answers("perturb", model, settings, corpus, compute, out, whole("part_size", part_size, 1), progress)
     dataset = _dataset(table, stages.names, list(chosen))
     return dataset.assign_attrs(provenance(model, ["perturb"], settings) | counted(table))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from whence._arguments import LARGEST, whole
 from whence.corpus.manifest import REFUSE, shape
 from whence.corpus.summaries import quantities
 from whence.errors import BadInput, Unsupported
@@ -30,7 +31,15 @@ from whence.sealed import COUNT, POSITIVE
 KIND = "run"
 # the axes a table can have as rows; besides, a variable may have axes that are kept as columns
 KEPT = (MAP, HEADS, BY_TOKEN, HEAD_TOKEN, BY_HEAD)
+THREADS = 4096  # more than any machine has
 WHEN_TOO_LONG = (REFUSE, "truncate", "skip")
+# parameters that are whole numbers, the least and the most
+COUNTS = {
+    "part_size": (1, LARGEST),
+    "batch_tokens": (1, LARGEST),
+    "threads": (1, THREADS),
+    "neighbours": (0, LARGEST),
+}
 # of a plan in a manifest that is read back
 SHAPE = shape(
     {
@@ -114,6 +123,7 @@ def planned(model: Model, measures: str | Options | Iterable[str | Options], **a
         if owners()[name] == "origin":
             raise Unsupported(f"{name!r} is summed up from contributions; ask for 'contribution'.")
     _check(asked)
+    counts = {name: whole(name, asked[name], least, most) for name, (least, most) in COUNTS.items()}
     kept = _kept(wanted, named, asked["maps"])
     if any(values.get("sources") is not None for values in parameters_of(options).values()):
         raise BadInput("'sources' names positions of one sentence, and a corpus has many; leave it out.")
@@ -123,7 +133,9 @@ def planned(model: Model, measures: str | Options | Iterable[str | Options], **a
         options=parameters_of(options),
         layers=tuple(_layers(asked["layers"], wanted, model.anatomy)),
         by=tuple(asked["by"]),
-        **{name: asked[name] for name in ("maps", "neighbours", "too_long", "part_size", "batch_tokens", "threads")},
+        maps=asked["maps"],
+        too_long=asked["too_long"],
+        **counts,
     )
 
 
@@ -143,7 +155,7 @@ def _kept(wanted: Mapping[str, Variable], asked: Sequence[str | Options], maps: 
     return tuple(kept)
 
 
-def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
+def _layers(asked: int | Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
     """Layers that have every variable, so that no row of a table is empty in part."""
     attention = [name for name, variable in wanted.items() if variable.of_attention]
     if asked is None and len(attention) == len(wanted):
@@ -158,11 +170,6 @@ def _layers(asked: Iterable[int] | None, wanted: Mapping[str, Variable], anatomy
 
 
 def _check(asked: Mapping[str, Any]) -> None:
-    for name in ("part_size", "batch_tokens", "threads"):
-        if asked[name] < 1:
-            raise BadInput(f"{name} is at least 1, and {asked[name]} was given.")
-    if asked["neighbours"] < 0:
-        raise BadInput(f"neighbours is at least 0, and {asked['neighbours']} was given.")
     if asked["too_long"] not in WHEN_TOO_LONG:
         raise BadInput(f"too_long is one of {', '.join(WHEN_TOO_LONG)}, and {asked['too_long']!r} was given.")
     if wrong := [name for name in asked["by"] if name not in GROUPS]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from whence.errors import BadInput
+from whence.errors import BadInput, TooLong
 from whence.models.block import Batch
 from whence.models.encode import encode
 from whence.models.load import Model
@@ -18,10 +18,11 @@ FIRST = "scored, the first of several masks"  # as LAMA's own evaluation does
 NO_MASK = "no mask"
 NOT_LAST = "the mask is not last, and a decoder sees only what is before it"
 TOO_LONG = "longer than the model takes"
+NO_TOKEN = "no token before the mask"
 NO_ANSWER = "no answer"
 UNKNOWN = "the answer is not in the vocabulary"
 NOT_ONE_TOKEN = "the answer is not one token"
-OUTCOMES = (SCORED, FIRST, NOT_ONE_TOKEN, UNKNOWN, NO_ANSWER, NO_MASK, NOT_LAST, TOO_LONG)
+OUTCOMES = (SCORED, FIRST, NOT_ONE_TOKEN, UNKNOWN, NO_ANSWER, NO_MASK, NOT_LAST, NO_TOKEN, TOO_LONG)
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,10 @@ def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     asked = sentence if not causal else Sentence(first.before.rstrip())
     try:
         encoded = encode(model.anatomy, model.tokenizer, asked)
-    except BadInput:
+    except TooLong:
         return None, TOO_LONG
+    except BadInput:
+        return None, NO_TOKEN
     ids = tuple(encoded.batch.ids[0].tolist())
     position = encoded.last if causal else ids.index(model.tokenizer.mask_token_id)
     answer, outcome = _answer(model, sentence, first, ids, position)

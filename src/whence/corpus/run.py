@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from whence._arguments import whole
 from whence.corpus.engines import engine as engine_named
 from whence.corpus.manifest import manifest
 from whence.corpus.part_moments import MOMENTS, all_moments
@@ -18,6 +19,8 @@ from whence.corpus.worker import Worker
 from whence.measures.options import Options
 from whence.models.load import Model, loaded
 from whence.text.sentence import sentences
+
+WORKERS = 2**16  # more than any cluster has
 
 
 def run(
@@ -50,10 +53,13 @@ def run(
     sentences(corpus)
     measure_parts = engine_named(engine)
     store = at(out)
+    workers = None if workers is None else whole("workers", workers, 1, WORKERS)
+    total = None if total is None else whole("total", total, 0)
     asked = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
     asked |= {"part_size": part_size, "batch_tokens": batch_tokens}
     with store.locked():
-        threads = threads or _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
+        if threads is None:
+            threads = _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
         plan = planned(model, measures, threads=threads, **asked)
         wanted = manifest(KIND, model, asdict(plan), corpus)
         with resumed(store, wanted, SHAPE, corpus, progress, total, engine) as work:

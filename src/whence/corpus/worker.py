@@ -18,14 +18,18 @@ from whence.corpus.plan import Plan, columns
 from whence.corpus.store import Store, write_part
 from whence.corpus.word_pairs import Pair, pairs
 from whence.errors import BadInput, TooLong
-from whence.measures.registry import BY_HEAD, HEADS, variables
+from whence.measures.registry import BY_HEAD, HEADS, owners, variables
+from whence.measures.registry import measures as registered
 from whence.models.batching import batches
 from whence.models.encode import encode
 from whence.models.load import Model
-from whence.models.memory import attention_bytes, claim
+from whence.models.memory import claim, resident
+from whence.sentence.measure import MEMORY, needs
 
 # what the maps of one batch may take; a constant, because batches must not depend on the machine
 BATCH_BYTES = 512 * 2**20
+
+REMEDY = "measure fewer layers (layers, --layers) or leave out long texts"
 
 # variable, layer, head, the map
 Map = tuple[str, int, int | None, np.ndarray]
@@ -53,7 +57,8 @@ class Worker:
             for places in batches([len(each) for each in sentences], self._rows, longest_first=True):
                 chosen = [sentences[place] for place in places]
                 longest = len(chosen[0])
-                claim(len(chosen) * self._bytes(longest), longest, self.model.model.device, None)
+                taken = len(chosen) * self._bytes(longest) + self._needs(longest, alone=True)
+                claim(resident(taken), longest, self.model.model.device, None, REMEDY)
                 found.add(places, measured(self.model, self.plan, chosen, found.moments.classes))
         return prepared
 
@@ -92,11 +97,23 @@ class Worker:
         return min(self.plan.batch_tokens // longest, BATCH_BYTES // self._bytes(longest))
 
     def _bytes(self, tokens: int) -> int:
-        """What one sentence takes: attention while it is computed, the maps that are kept and their copies."""
+        """What each sentence of a batch takes: work on its blocks, the maps that are kept and their copies."""
         anatomy, plan = self.model.anatomy, self.plan
         by_head = anatomy.heads * len(plan.of_dims(HEADS)) if plan.maps else 0
         kept = 8 * tokens**2 * len(plan.layers) * (len(plan.map_names) + by_head)
-        return kept + attention_bytes(1, anatomy.heads, tokens)
+        return kept + self._needs(tokens, alone=False)
+
+    def _needs(self, tokens: int, alone: bool) -> int:
+        """What is worked with, of measures that take sentences one at a time (derivatives) or of the others."""
+        chosen = {
+            name: variable
+            for name, variable in variables().items()
+            if name in self.plan.variables and (registered()[owners()[name]].over == "model") == alone
+        }
+        if not chosen:
+            return 0
+        needed = needs(self.model, chosen, tokens, list(self.plan.layers), self.plan.settings)
+        return needed.held + needed.uses(MEMORY)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,28 +1,42 @@
 """One experiment: a probe per layer and fold, fitted and tested; each is written down, so interrupted work resumes."""
 
-import json
-import os
+import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
 
-from whence.identity import adam, fast, fast_mlp
+from whence.identity import adam, fast, fast_mlp, tensors
 from whence.identity.folds import Fold
 from whence.identity.lookup import Outcome, evaluate
-from whence.identity.probes import Fitted, Weights
+from whence.identity.probes import LOSSES, PROBES, Fitted, Weights
 from whence.identity.states import States
 from whence.identity.task import Task
-from whence.sealed import digest
+from whence.sealed import COUNT, Damaged, digest
+
+log = logging.getLogger("whence")
 
 Progress = Callable[[int, int | None], None]
+
 Fit = Callable[..., Iterator[Fitted]]
+CHOICES = {
+    "probe": tuple(PROBES),
+    "loss": tuple(LOSSES),
+    "solver": ("fast", "adam"),
+    "target": ("input", "previous"),
+}
+# what is written of a finished layer and fold besides its tensors
+SHAPE = {
+    "experiment": str,
+    **dict.fromkeys(("layer", "fold"), COUNT),
+    **dict.fromkeys(("loss", "train_rate", "validation_rate"), float | int),
+    "across": [float | int],
+    "notes": {str: float | int},
+}
 
 
 @dataclass(frozen=True)
@@ -83,30 +97,29 @@ def run(
     described = [asdict(settings), [fold.train.tolist() + fold.test.tolist() for fold in folds], keep_weights]
     folder = states.folder / "unfinished" / digest(described)
     folder.mkdir(parents=True, exist_ok=True)
-    done = 0
+    results: list[Result] = []
     for layer in layers:
-        missing = [fold for fold in folds if not _file(folder, layer, fold.number).exists()]
-        for _ in _finish(folder, states, settings, layer, missing, keep_weights):
-            done += 1
+        found = {fold.number: result for fold in folds if (result := _read(folder, layer, fold.number)) is not None}
+        missing = [fold for fold in folds if fold.number not in found]
+        for result in _finish(folder, states, settings, layer, missing, keep_weights):
+            found[result.fold] = result
             if progress:
-                progress(done + len(folds) - len(missing), len(layers) * len(folds))
-        done += len(folds) - len(missing)
-    results = [_read(_file(folder, layer, fold.number), layer, fold.number) for layer in layers for fold in folds]
+                progress(len(results) + len(found), len(layers) * len(folds))
+        results += [found[fold.number] for fold in folds]
     shutil.rmtree(folder, ignore_errors=True)
     return results
 
 
 def _finish(
     folder: Path, states: States, settings: Settings, layer: int, folds: list[Fold], keep_weights: bool
-) -> Iterator[None]:
+) -> Iterator[Result]:
     """Fits and tests the folds of a layer one by one, and writes each down."""
     if not folds:
         return
     task = settings.task(states, layer)
     for fold, fitted in zip(folds, _fit(settings)(task, folds, settings.loss, seed=settings.seed), strict=True):
         result = tested(settings, states, layer, fold, fitted)
-        _write(_file(folder, layer, fold.number), result, keep_weights)
-        yield
+        yield _write(folder, result if keep_weights else replace(result, weights={}))
 
 
 def tested(settings: Settings, states: States, layer: int, fold: Fold, fitted: Fitted) -> Result:
@@ -134,26 +147,35 @@ def _file(folder: Path, layer: int, fold: int) -> Path:
     return folder / f"layer_{layer:03}_fold_{fold:02}.safetensors"
 
 
-def _write(path: Path, result: Result, keep_weights: bool) -> None:
-    """Under another name first: a file that is there is whole."""
+def _write(folder: Path, result: Result) -> Result:
     test = result.test
     columns = {"places": test.places, "found": test.found, "type_found": test.type_found, "answer": test.answer}
-    tensors = {f"test.{name}": torch.from_numpy(column) for name, column in columns.items()}
-    if keep_weights:
-        tensors |= {f"weights.{name}": value.contiguous() for name, value in result.weights.items()}
+    content = {f"test.{name}": torch.from_numpy(column) for name, column in columns.items()}
+    content |= {f"weights.{name}": value for name, value in result.weights.items()}
     numbers = {"loss": test.loss, "train_rate": result.train_rate, "validation_rate": result.validation_rate}
-    about = json.dumps(numbers | {"across": result.across, "notes": result.notes})
-    fresh = path.with_suffix(".new")
-    save_file(tensors, fresh, metadata={"about": about})
-    os.replace(fresh, path)
+    about = numbers | {"across": result.across, "notes": result.notes}
+    about |= {"experiment": folder.name, "layer": result.layer, "fold": result.fold}
+    tensors.write(_file(folder, result.layer, result.fold), content, about)
+    return result
 
 
-def _read(path: Path, layer: int, fold: int) -> Result:
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
-        about = json.loads(file.metadata()["about"])
-    test = {name.removeprefix("test."): value.numpy() for name, value in tensors.items() if name.startswith("test.")}
-    weights = {name.removeprefix("weights."): value for name, value in tensors.items() if name.startswith("weights.")}
+def _read(folder: Path, layer: int, fold: int) -> Result | None:
+    """None when it is not there, or not as it was written: then it is computed again."""
+    path = _file(folder, layer, fold)
+    try:
+        return _result(tensors.Tensors(path, SHAPE), folder, layer, fold) if path.exists() else None
+    except Damaged as error:
+        log.warning("%s; it is computed again", error)
+        return None
+
+
+def _result(file: tensors.Tensors, folder: Path, layer: int, fold: int) -> Result:
+    about = file.about
+    if [about[name] for name in ("experiment", "layer", "fold")] != [folder.name, layer, fold]:
+        raise Damaged(f"{file.path} is of another experiment, layer or fold")
+    content = {name: file.read(name) for name in file.names}
+    test = {name.removeprefix("test."): value.numpy() for name, value in content.items() if name.startswith("test.")}
+    weights = {name.removeprefix("weights."): value for name, value in content.items() if name.startswith("weights.")}
     return Result(
         layer=layer,
         fold=fold,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whence._arguments import whole
 from whence.errors import BadInput
 
 HELD_OUT = 0.15  # for validation, and as much again for the test (Brunner et al. 2020)
@@ -38,8 +39,7 @@ def _cut(number: int, order: np.ndarray, held: int, train_share: float) -> Fold:
 
 
 def _check(sentences: int, count: int, train_share: float) -> None:
-    if count < 1:
-        raise BadInput(f"The number of folds is at least 1, and {count} was given.")
+    whole("folds", count, 1)
     if not 0 < train_share <= 1:
         raise BadInput(f"The share of the training sentences is above 0 and at most 1, and {train_share} was given.")
     needed = max(count, 3)

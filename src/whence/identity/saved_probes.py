@@ -1,32 +1,42 @@
 """Probes in a safetensors file: written after an experiment, applied to new text."""
 
-import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-
 from whence.errors import BadInput
+from whence.identity import tensors
+from whence.identity.experiment import CHOICES, Settings
 from whence.identity.probes import PROBES, Weights
 from whence.models.load import Model
+from whence.sealed import COUNT, POSITIVE, Damaged
 
 ENDING = ".safetensors"
+KIND = "probes"
+# what such a file says of itself
+SHAPE = {
+    "kind": str,
+    "model": str,
+    "width": POSITIVE,
+    "settings": {
+        **dict.fromkeys(("probe", "loss", "solver", "target"), str),
+        **dict.fromkeys(("offset", "seed"), int),
+        "learning_rate": float | int,
+        "test_layers": [COUNT],
+    },
+    "fitted": [[COUNT]],
+}
 
 
 def save(path: Path, weights: Mapping[tuple[int, int], Weights], about: Mapping[str, Any]) -> Path:
     """One file with the weights by layer and fold, and what they were fitted for."""
-    tensors = {
-        f"layer_{layer:03}.fold_{fold:02}.{name}": value.contiguous()
+    named = {
+        f"{_prefix(layer, fold)}{name}": value
         for (layer, fold), found in weights.items()
         for name, value in found.items()
     }
-    fresh = path.with_name(path.name + ".new")
-    save_file(tensors, fresh, metadata={"whence": json.dumps(about)})
-    os.replace(fresh, path)
-    return path
+    return tensors.write(path, named, {**about, "kind": KIND, "fitted": [list(place) for place in weights]})
 
 
 class Saved:
@@ -34,33 +44,27 @@ class Saved:
 
     def __init__(self, path: Path):
         self.path = path
+        if not path.exists():
+            raise BadInput(f"There is no file {str(path)!r} with probes.")
         try:
-            self._file = safe_open(path, framework="pt")
-        except FileNotFoundError as error:
-            raise BadInput(f"There is no file {str(path)!r} with probes.") from error
-        except (SafetensorError, OSError) as error:
-            raise BadInput(f"{str(path)!r} is not a file of probes ({error}).") from error
-        about = (self._file.metadata() or {}).get("whence")
-        if about is None:
-            raise BadInput(f"{str(path)!r} holds no probes of whence; write some with --save.")
-        self.about: dict[str, Any] = json.loads(about)
+            self._file = tensors.Tensors(path, SHAPE)
+            self.about = self._file.about
+            self.settings = _settings(self.about, path)
+        except Damaged as error:
+            raise BadInput(f"{error}; write the probes again with --save.") from error
 
     @property
     def fitted(self) -> list[tuple[int, int]]:
         """Layer and fold of every probe."""
-        found = set()
-        for name in self._file.keys():  # noqa: SIM118  (not a dict)
-            layer, fold, _ = name.split(".")
-            found.add((int(layer.removeprefix("layer_")), int(fold.removeprefix("fold_"))))
-        return sorted(found)
+        return sorted((layer, fold) for layer, fold in self.about["fitted"])
 
     def weights(self, layer: int, fold: int) -> Weights:
-        return dict(self._named(f"layer_{layer:03}.fold_{fold:02}."))
-
-    def _named(self, prefix: str) -> Iterator[tuple[str, Any]]:
-        for name in self._file.keys():  # noqa: SIM118  (not a dict)
-            if name.startswith(prefix):
-                yield name.removeprefix(prefix), self._file.get_tensor(name)
+        prefix = _prefix(layer, fold)
+        names = [name for name in self._file.names if name.startswith(prefix)]
+        try:
+            return {name.removeprefix(prefix): self._file.read(name) for name in names}
+        except Damaged as error:
+            raise BadInput(f"{error}; write the probes again with --save.") from error
 
 
 def named(probe: str | Path, model: Model) -> Saved | None:
@@ -78,3 +82,17 @@ def named(probe: str | Path, model: Model) -> Saved | None:
             f" and those of {model.id} have {model.anatomy.width}."
         )
     return found
+
+
+def _prefix(layer: int, fold: int) -> str:
+    return f"layer_{layer:03}.fold_{fold:02}."
+
+
+def _settings(about: Mapping[str, Any], path: Path) -> Settings:
+    """As they were; a version to come may know others."""
+    given = about["settings"]
+    unknown = [name for name in given if name not in {field.name for field in fields(Settings)}]
+    unknown += [f"{name} {given[name]!r}" for name, known in CHOICES.items() if given[name] not in known]
+    if about["kind"] != KIND or unknown or any(len(place) != 2 for place in about["fitted"]):
+        raise Damaged(f"{path} is of another version of whence, or holds something else than probes")
+    return Settings(**given | {"test_layers": tuple(given["test_layers"])})

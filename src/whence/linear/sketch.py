@@ -195,7 +195,8 @@ class _Trial:
     def reach(self, count: int, places: Iterable[int], expected: int = 0) -> None:
         """So many probes for the sources at these places, out of those expected in all."""
         chain, squares = self.road.chain, self.squares
-        self._check_room(count)
+        if count > PILOT:
+            self._check_room(count)
         squares = torch.cat([squares, squares.new_zeros(max(0, count - len(squares)), *squares.shape[1:])])
         lacking = [(place, range(self.done[place], count)) for place in places if self.done[place] < count]
 
@@ -224,7 +225,7 @@ class _Trial:
         if needed > self.road.memory:
             raise BadInput(
                 f"An error that small takes {count} probes of every token, or {gigabytes(needed)}, and"
-                f" {gigabytes(self.road.memory)} may be used; allow a larger error (error=) or more memory (memory=)."
+                f" {gigabytes(self.road.memory)} may be used; allow a larger error (error=) or more (memory_limit=)."
             )
 
     def _telling(self, tangents: int, expected: int) -> Road:

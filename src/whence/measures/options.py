@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from whence._arguments import numbers, share, whole
+from whence._arguments import numbers, seed_of, share
 
 # what a number has to be, whichever measure has it
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "tolerance": lambda value: share("tolerance", value, zero=True),
     "error": lambda value: share("error", value),
-    "seed": lambda value: whole("seed", value, 0),
+    "seed": seed_of,
     "sources": lambda value: tuple(numbers("source", value)),
 }
 

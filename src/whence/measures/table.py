@@ -22,6 +22,7 @@ from whence.measures.registry import (
 
 _NORM = "length"
 _SHARE = "share"
+_ERROR = "its standard error by normal theory: ± Student's t of probes - 1 holds about 95 % of cells; zero when exact"
 
 
 def _analysis(name: str, unit: str, about: str, needs: frozenset[str]) -> Variable:
@@ -159,7 +160,7 @@ MEASURES: dict[str, Measure] = {
         about="How much each input token contributed to each hidden token (Hidden Token Attribution).",
         variables={
             "contribution": Variable(MAP, _SHARE, "share of an input token in a hidden token", DERIVATIVES),
-            "contribution_se": Variable(MAP, _SHARE, "its standard error; zero when exact", DERIVATIVES),
+            "contribution_se": Variable(MAP, _SHARE, _ERROR, DERIVATIVES),
         },
         papers=("brunner2020",),
         source="whence.measures.flow.variables:flow",
@@ -171,7 +172,7 @@ MEASURES: dict[str, Measure] = {
         about="How strongly each hidden token reacts to each input token.",
         variables={
             "jacobian": Variable(MAP, "norm", "norm of the derivative by the input token", DERIVATIVES),
-            "jacobian_se": Variable(MAP, "norm", "its standard error; zero when exact", DERIVATIVES),
+            "jacobian_se": Variable(MAP, "norm", _ERROR, DERIVATIVES),
         },
         papers=("brunner2020",),
         source="whence.measures.flow.variables:flow",

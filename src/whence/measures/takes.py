@@ -1,7 +1,7 @@
 """How much memory each measure takes while it is computed, in bytes, from sizes alone and before it is taken.
 
 What a measure gives back is counted apart (`Variable`). A square is one number for every head and pair of tokens: an
-attention. What is counted is what the code has alive at once, measured by `make memory`.
+attention. What is counted is what the code has alive at once, as `python -m benchmarks.memory` measures it.
 """
 
 from collections.abc import Callable, Mapping
@@ -153,7 +153,7 @@ def simplex(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 def _by_row(sizes: Sizes) -> int:
     """Weights, rows with equal values averaged, and rows projected, in float64; for every group which counts as one."""
-    return 10 * sizes.square + 2 * sizes.square * sizes.groups // sizes.heads
+    return 10 * sizes.square + 2 * sizes.groups * sizes.map
 
 
 def lengths(sizes: Sizes, options: Mapping[str, Any]) -> Work:
@@ -172,7 +172,7 @@ def by_pair(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 def through_block(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """The same, the weights multiplied together beforehand, a tile of neurons at a time, and slopes of every neuron."""
     ways = 1 + sizes.gated
-    rows = min(whole_block.PAIRS, sizes.tokens**2) * (sizes.width + 2 * whole_block.TILE)
+    rows = min(whole_block.PAIRS, sizes.tokens**2) * (sizes.width + 2 * min(whole_block.TILE, sizes.neurons))
     weights = ways * sizes.width * sizes.neurons + 2 * sizes.width**2 + sizes.width * sizes.neurons
     beside = sizes.number * (rows + weights) + (ways + 1) * _given(sizes) + (3 + 2 * ways) * sizes.hidden
     return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + beside)
@@ -181,7 +181,7 @@ def through_block(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 def zeroing(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """For a piece of all pairs: neurons before and after their activation, states on their way through the block."""
     neurons = _vectors(sizes, sizes.neurons)
-    piece = (2 + sizes.gated) * neurons + 4 * neurons * sizes.width // sizes.neurons
+    piece = 3 * neurons + 4 * neurons * sizes.width // sizes.neurons
     return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + piece + _given(sizes))
 
 
@@ -206,4 +206,4 @@ def rolled(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 def of_weights(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """A pass of one token per dimension, from which the values of all layers are kept."""
     values = sizes.blocks * sizes.width * sizes.groups * sizes.head_width
-    return Work(sizes.number * (values + sizes.width * (6 * sizes.width + (2 + sizes.gated) * sizes.neurons)))
+    return Work(sizes.number * (values + sizes.width * (8 * sizes.width + 3 * sizes.neurons)))

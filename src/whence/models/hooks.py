@@ -1,7 +1,7 @@
 """Hooks for the passes of one thread: another thread may use the same model at the same time."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from torch import nn
 
@@ -18,7 +18,7 @@ def here(hook: Callable) -> Callable:
     return lambda *given: hook(*given) if threading.get_ident() == thread else None
 
 
-def foreign_hooks(module: nn.Module) -> list[Callable]:
-    """The hooks on a module's forward pass that the user put there."""
-    registered = (*module._forward_pre_hooks.values(), *module._forward_hooks.values())
-    return [hook for hook in registered if not str(getattr(hook, "__module__", "")).startswith(KNOWN)]
+def foreign_hooks(modules: Iterable[nn.Module]) -> list[Callable]:
+    """The hooks on the modules' forward passes that the user put there."""
+    each = ((*module._forward_pre_hooks.values(), *module._forward_hooks.values()) for module in modules)
+    return [hook for hooks in each for hook in hooks if not str(getattr(hook, "__module__", "")).startswith(KNOWN)]

@@ -79,8 +79,7 @@ def _layout(model: PreTrainedModel) -> tuple[object, ...]:
     """By identity; not those modules that hold others, which some models exchange themselves (BigBird)."""
     modules = list(model.modules())
     layers = [module for module in modules if any(weight is not None for weight in module._parameters.values())]
-    hooks = [hook for module in modules for hook in foreign_hooks(module)]
-    return (*layers, *hooks)
+    return (*layers, *foreign_hooks(modules))
 
 
 def load(

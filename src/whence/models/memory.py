@@ -12,6 +12,8 @@ from whence.errors import BadInput
 EAGER_COPIES = 2
 SHARE = 0.9
 HOST = torch.device("cpu")
+# of pieces that were freed the allocator keeps up to half, where they are small enough for its heap (glibc: 32 MB)
+KEEPS, HEAP = 0.5, 48 * 10**6
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ def attention_bytes(batch: int, heads: int, tokens: int) -> int:
     return 4 * EAGER_COPIES * batch * heads * tokens * tokens
 
 
+def resident(alive: int) -> int:
+    """What a process grows by while so many bytes are alive at most."""
+    return alive + min(int(KEEPS * alive), HEAP)
+
+
 def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
@@ -44,7 +51,7 @@ def free_bytes(device: torch.device) -> int:
 
 def budget(needs: Needs, device: torch.device, limit: int | None, most: int) -> int:
     """How many bytes are left for what may be more or less: `most`, or what the limit or the free memory leaves."""
-    return max(needs.least, min(most, _allowed(device, limit) - needs.on(device)))
+    return max(needs.least, min(most, _allowed(device, limit) - needs.on(device) - HEAP))
 
 
 def claim(needed: int, tokens: int, device: torch.device, limit: int | None, remedy: str = "shorten the text") -> None:

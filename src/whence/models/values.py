@@ -36,7 +36,8 @@ def value_maps(anatomy: Anatomy) -> list[Affine]:
         borrowed(anatomy.model, anatomy.seam),
         torch.no_grad(),
         given,
-        hearing(lambda _, __, values, *___: heard.append(values)),
+        # a copy: where queries, keys and values are one tensor, that would be kept
+        hearing(lambda _, __, values, *___: heard.append(values.clone())),
     ):
         run(anatomy.stack, _dummy(anatomy))
     return [_read(anatomy, values, units) for values in heard]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 import xarray
 
+from whence._arguments import seed_of, whole
 from whence.errors import Unsupported
 from whence.measures.attention.alternative import alternative_of
 from whence.models.encode import encode
@@ -38,8 +39,10 @@ def alternative_attention(
         )
     read = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, read)
+    layer, head = whole("layer", layer, 1), whole("head", head, 0)
+    row = None if row is None else whole("row", row, 0)
     given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
-    found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed)
+    found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed_of(seed))
     both = {"attention": found.attention, "alternative": found.alternative}
     dtype = reported(model.model.dtype)
     tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence import _arguments
-from whence._arguments import numbers
+from whence._arguments import numbers, whole
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
@@ -53,13 +53,14 @@ def lm_head(
     ('layer', 'position', 'stage', 'candidate')
     """
     stages = stages_of(loaded(model).anatomy)
+    k = whole("k", k, 1)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     places = positions_of(model, encoded, position)
     layers = layers_of(layer, model.anatomy.layers)
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, layers)
     found = scores(stages, states.flatten(0, 1)).unflatten(0, (len(layers), len(places)))
-    dataset = _labelled(model, stages, encoded, found, places, layers, _count(k))
+    dataset = _labelled(model, stages, encoded, found, places, layers, k)
     options = {"position": places, "layer": layers, "k": k}
     attributes = provenance(model, ["lm_head"], options) | {"text": given.text, "pair": given.pair or ""}
     return dataset.assign_attrs(attributes)
@@ -128,12 +129,6 @@ def _check_mask(model: Model, encoded: Encoded) -> None:
 def _masks(model: Model, encoded: Encoded) -> list[int]:
     token = model.tokenizer.mask_token_id
     return [] if token is None else (encoded.batch.ids[0] == token).nonzero().flatten().tolist()
-
-
-def _count(k: int) -> int:
-    if k < 1:
-        raise BadInput(f"How many of the best tokens to show is at least 1, and {k} was given.")
-    return k
 
 
 def _labelled(

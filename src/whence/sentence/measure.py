@@ -12,6 +12,7 @@ import torch
 import xarray
 from torch import Tensor
 
+from whence._arguments import whole
 from whence.errors import BadInput
 from whence.measures.options import Options
 from whence.measures.registry import Settings, Variable, axes, chosen, owners, variables
@@ -24,13 +25,14 @@ from whence.models.capture import visit_blocks
 from whence.models.encode import encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.models.memory import HOST, Needs, budget, claim, gigabytes
+from whence.models.memory import HOST, Needs, budget, claim, gigabytes, resident
 from whence.models.precision import reported
 from whence.sentence.label import labelled
 from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
+REMEDY = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
 log = logging.getLogger("whence")
 
 
@@ -65,6 +67,7 @@ def measure(
     wanted, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
     kept = layers_of(layers, model.anatomy.layers)
     _check_attending(kept, wanted.values(), model.anatomy)
+    memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
     given = sentence(text)
     encoded = encode(model.anatomy, model.tokenizer, given, truncate)
     rows = targets_of(targets, len(encoded.tokens))
@@ -218,11 +221,10 @@ def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int
     """Says what will be taken or refuses it; gives what is left for derivatives."""
     device = model.model.device
     memory = budget(needed, device, limit, MEMORY)
-    taken = needed.on(device) + needed.uses(memory)
+    taken = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
     if taken > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
-    remedy = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
-    claim(taken, tokens, device, limit, remedy)
+    claim(taken, tokens, device, limit, REMEDY)
     if device.type != HOST.type:
-        claim(needed.results, tokens, HOST, limit, remedy)
+        claim(needed.results, tokens, HOST, limit, REMEDY)
     return memory

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas
 
-from whence._arguments import share
+from whence._arguments import seed_of, share, whole
 from whence.errors import BadInput
 from whence.stats.cells import cells, names
 from whence.stats.correct import corrected
-from whence.stats.resample import codes, interval, mean_draws
+from whence.stats.resample import DRAWS, codes, interval, mean_draws
 
 # numbers that a permutation test holds at once
 ROOM = 20_000_000
@@ -41,6 +41,8 @@ def contrasts(
                      documents drawn again instead of Welch's interval
     """
     share("level", level)
+    resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)
+    permutations = whole("permutations", permutations, 0, DRAWS)
     how = _How(cluster, level, permutations, resamples, seed)
     known = set(table[group].unique()) if group in table else set()
     if wrong := [side for pair in pairs or () for side in pair if known and side not in known]:

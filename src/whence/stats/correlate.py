@@ -8,11 +8,11 @@ import numpy as np
 import pandas
 from jaxtyping import Float, Int
 
-from whence._arguments import share
+from whence._arguments import seed_of, share, whole
 from whence.errors import BadInput
 from whence.stats.cells import cells
 from whence.stats.correct import corrected
-from whence.stats.resample import codes, draws, interval
+from whence.stats.resample import DRAWS, codes, draws, interval
 
 METHODS = ("spearman", "pearson")
 
@@ -38,6 +38,7 @@ def correlations(
     if len(values) < 2:
         raise BadInput("A correlation needs two columns.")
     share("level", level)
+    resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)
     rows = []
     for first, second in combinations(values, 2):
         for key, cell in cells(table, by, (first, second, cluster)):

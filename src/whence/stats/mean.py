@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas
 
-from whence._arguments import share
+from whence._arguments import seed_of, share, whole
 from whence.stats.cells import cells, names
-from whence.stats.resample import codes, interval, mean_draws
+from whence.stats.resample import DRAWS, codes, interval, mean_draws
 
 
 def means(
@@ -25,6 +25,7 @@ def means(
     The interval comes from documents drawn again (`cluster`), or from Student's t, which takes rows to be independent.
     """
     share("level", level)
+    resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)
     rows = []
     for name in names(value):
         for key, cell in cells(table, by, (name, cluster)):

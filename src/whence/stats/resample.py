@@ -10,6 +10,8 @@ import numpy as np
 import pandas
 from jaxtyping import Float, Int
 
+DRAWS = 10**7  # the most that are asked for: they are all in memory
+
 
 def draws(clusters: int, count: int, seed: int) -> Iterator[Int[np.ndarray, " cluster"]]:
     """How often each cluster is in each of `count` samples; the same seed gives the same samples."""

@@ -1,9 +1,10 @@
 """The experiments of the study of token identifiability: how many, how large, kept so that none is made twice."""
 
-import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,16 @@ from whence.corpus.identify import identify
 from whence.models.fingerprint import weights_sha256
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
-from whence.sealed import digest
+from whence.sealed import Damaged, digest, parsed, sealed, unsealed
 from whence.studies.frame.context import Context, called, spearman
 from whence.studies.frame.sentences import Prepare, at_most
 from whence.text.readers import Corpus
 from whence.text.sentence import Sentence
 
+log = logging.getLogger("whence")
+
+# what is kept of an experiment: all that it was asked, as a digest, and what xarray reads a Dataset from
+STORED = {"made": str, "dataset": {"coords": dict, "attrs": dict, "dims": dict, "data_vars": dict}}
 Kind = tuple[str, str]
 # probe and distance, and how they are called; the order is that of the colours
 KINDS: dict[Kind, str] = {
@@ -83,15 +88,25 @@ def identified(
     asked: dict[str, Any] = {"layers": list(layers or layers_of(context, probe, of)), "folds": folds} | options
     made = [of.id, weights_sha256(of), sentences.sha256, probe, loss, asked, version("whence")]
     path = context.out / "runs" / f"identify-{probe}-{loss}-{digest(made)[:12]}.json"
-    if path.exists():
-        return xarray.Dataset.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    if (before := _read(path, digest(made))) is not None:
+        return before
     told = context.telling(f"{KINDS[kind]}: {called(corpus or context.corpus)}")
     found = identify(of, sentences, probe, loss=loss, truncate=True, cache=context.out, progress=told, **asked)
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(found.to_dict()), encoding="utf-8")
+    fresh.write_bytes(sealed({"made": digest(made), "dataset": found.to_dict()}))
     fresh.replace(path)
     return found
+
+
+def _read(path: Path, made: str) -> xarray.Dataset | None:
+    """None when it is not there, or not as it was written: then it is computed again."""
+    try:
+        content = unsealed(parsed(path.read_bytes(), str(path)), STORED, str(path)) if path.exists() else None
+    except Damaged as error:
+        log.warning("%s; it is computed again", error)
+        return None
+    return None if content is None or content["made"] != made else xarray.Dataset.from_dict(content["dataset"])
 
 
 def long_enough(model: Model) -> Prepare:

@@ -13,6 +13,8 @@ class Limits:
     "Seconds the head of a request may take to arrive, and its body as many again."
     tokens: int = 1024
     "Tokens of a sentence, special ones included."
+    memory: int | None = None
+    "Bytes that measuring one sentence may take; what is free, when None."
     waiting: int = 16
     "Jobs that wait their turn; the next one is told when to come back."
     seconds: float = 600.0

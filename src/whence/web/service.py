@@ -15,7 +15,7 @@ from whence.errors import BadInput, Unsupported
 from whence.measures.registry import given_by, owners, with_options
 from whence.measures.registry import measures as registered
 from whence.models.encode import encode, limit, own_mask
-from whence.sentence.measure import measure
+from whence.sentence.measure import REMEDY, measure
 from whence.text.sentence import sentence
 from whence.web.answers import TooLarge
 from whence.web.jobs import Jobs, Progress
@@ -24,6 +24,8 @@ from whence.web.results import Results, key
 from whence.web.unasked import planned
 
 if TYPE_CHECKING:
+    import xarray
+
     from whence.models.load import Model
     from whence.text.sentence import Sentence
     from whence.web.limits import Limits
@@ -35,6 +37,7 @@ HEAD = "head"
 ABOUT_HEAD = "What every stage of the LM head says, and the head after every layer."
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
+FEWER = "ask for fewer measures or shorten the text"
 SHORT = 40
 WARM = "The first sentence loads what the next ones need."
 
@@ -114,10 +117,19 @@ class Service:
         else:
             began = time.monotonic()
             asked = with_options(names, options)
-            dataset = measure(model, given, asked, truncate=truncate, progress=progress)
+            dataset = self._dataset(model, given, asked, truncate=truncate, progress=progress)
             if names == ["contribution"]:
                 self._learn(model, dataset.sizes["target"], time.monotonic() - began)
         self.results.put(place, dataset.assign_attrs(_cut(model, given, truncate)))
+
+    def _dataset(self, model: Model, given: Sentence, asked: list[Any], **options: Any) -> xarray.Dataset:
+        """Measured within the limit; what does not fit is refused in the words of the page."""
+        try:
+            return measure(model, given, asked, memory_limit=self.limits.memory, **options)
+        except BadInput as error:
+            if REMEDY not in str(error):
+                raise
+            raise BadInput(str(error).replace(REMEDY, FEWER)) from error
 
     def _learn(self, model: Model, tokens: int, seconds: float) -> None:
         """How long contribution takes here; a short text says little about a long one."""

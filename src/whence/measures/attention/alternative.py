@@ -143,4 +143,3 @@ def _editor(layer: int, head: int, changed: Float[Tensor, "b t s"]) -> Edit:
 def _output(block: Block, weights: Float[Tensor, "b t s"], head: int) -> Float[Tensor, "b t d"]:
     """What the head gives at each target, before the output projection."""
     return einsum(single(weights), single(block.values[:, head]), "b t s, b s d -> b t d")
-

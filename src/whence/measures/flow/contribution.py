@@ -258,7 +258,9 @@ def _pulled(
         return torch.stack([_pulled_whole(chain.stack, ones, layer, size) for layer in range(1, depth + 1)])
     pulled = ones[:0]
     for step in reversed(chain.steps[:depth]):
-        pulled = torch.cat([step.pull(part) for part in torch.cat([pulled, ones]).split(size)])
+        pulled = torch.cat([pulled, ones])
+        for part in pulled.split(size):
+            part.copy_(step.pull(part))  # in place: pieces that stay between those that go would tear the memory apart
     return rearrange(pulled, "(l t) s m -> l t s m", l=depth).flip(0)
 
 

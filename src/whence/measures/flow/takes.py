@@ -39,9 +39,8 @@ def local_norms(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     chain = Chain(sizes)
     if options["norm"] == "ones":
         return gradient_local(sizes, options)
-    return Work(
-        chain.held + chain.way, chain.alone if options["norm"] == "frobenius" else chain.pushed_all, chain.reserved
-    )
+    uses = chain.alone if options["norm"] == "frobenius" else chain.pushed_all
+    return Work(chain.held + chain.way, uses, chain.reserved)
 
 
 def gradient(sizes: Sizes, options: Mapping[str, Any]) -> Work:
@@ -97,11 +96,8 @@ class Chain:
     def making(self) -> int:
         """What is alive of them while they are made."""
         sizes = self.sizes
-        return (
-            self.kept
-            + self._columns(3 * sizes.heads * sizes.head_width)
-            + (0 if sizes.alike else self._columns(sizes.width))
-        )
+        beside = 3 * sizes.heads * sizes.head_width + (0 if sizes.alike else sizes.width)
+        return self.kept + self._columns(beside)
 
     @property
     def kept(self) -> int:
@@ -135,11 +131,8 @@ class Chain:
         """What the probes found, and tangents beside it; before that, where it pays, the exact norms of layer 1."""
         sizes, tangents = self.sizes, probes * self.sizes.sources
         squares = probes * sizes.depth * sizes.map * sizes.sources // sizes.tokens
-        first = (
-            probes > sketch.PILOT
-            and self._steadies(tangents)
-            and self._multiplies_out(min(memory, contribution.MEMORY))
-        )
+        first = probes > sketch.PILOT and self._steadies(tangents)
+        first = first and self._multiplies_out(min(memory, contribution.MEMORY))
         if first and sizes.depth == 1:
             return self.alone(memory)
         travelling = squares + self.pushed(tangents, memory - squares, self.maps if first else 0)

@@ -5,6 +5,7 @@ from os import PathLike, fspath
 from pathlib import Path, PurePath
 from typing import Any
 
+from whence._arguments import whole
 from whence.errors import BadInput
 from whence.text.readers.corpus import Corpus
 from whence.text.readers.formats import COMPRESSIONS, by_ending, formats
@@ -30,8 +31,7 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
         raise BadInput(f"There is no format {prefix!r}; there are {', '.join(formats())}.")
     path = rest if named else given
     name = prefix if named else "text" if path == STANDARD_INPUT else by_ending(path)
-    if limit is not None and limit < 0:
-        raise BadInput(f"The limit is a number of sentences, and {limit} was given.")
+    limit = None if limit is None else whole("limit", limit, 0)
     _check_options(name, options)
     files = (path,) if name == "hf" else _files(path)
     for file in files if name == "text" and not named else ():
