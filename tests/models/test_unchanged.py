@@ -84,7 +84,7 @@ def _ends(stack, ids):
     return seen
 
 
-@pytest.mark.parametrize(("text", "measure", "said"), [(LONG, "rank", "one attention"), (ODD, "gradient", "27 tokens")])
+@pytest.mark.parametrize(("text", "measure", "said"), [(LONG, "value_rank", "one attention"), (ODD, "gradient", "27 tokens")])
 def test_what_bigbird_does_not_give_of_long_texts_is_refused(sparse, text, measure, said):
     loaded = whence.load(sparse, tiny.tokenizer())
     with pytest.raises(Unsupported, match=said):
