@@ -48,7 +48,7 @@ def annotated(count: int, seed: int = 0) -> list[Sentence]:
             spans.append((start, start + len(word)))
         tags = [chosen.choice(["NOUN", "PRON", "VERB"]) for _ in words[:-1]] + ["PUNCT"]
         parts = tuple(
-            Word(*span, {"upos": tag, "deprel": "dep"}, head=place - 1 if place else None)
+            Word(*span, {"upos": tag, "deprel": "dep"}, governor=place - 1 if place else None)
             for place, (span, tag) in enumerate(zip(spans, tags, strict=True))
         )
         mentions = (Mention("e1", (0,)), Mention("e1", (2,)))

@@ -46,10 +46,10 @@ def test_neighbours_in_both_directions_and_within_their_text(model):
 def test_dependencies_both_ways(model):
     found = of(model, sentence("ada bo cy", "NOUN VERB NOUN", [1, None, 1]))
     assert found == [
-        Pair("dependency", 0, 1, "rel", target_is_head=False),
-        Pair("dependency", 1, 0, "rel", target_is_head=True),
-        Pair("dependency", 2, 1, "rel", target_is_head=False),
-        Pair("dependency", 1, 2, "rel", target_is_head=True),
+        Pair("dependency", 0, 1, "rel", target_is_governor=False),
+        Pair("dependency", 1, 0, "rel", target_is_governor=True),
+        Pair("dependency", 2, 1, "rel", target_is_governor=False),
+        Pair("dependency", 1, 2, "rel", target_is_governor=True),
     ]
 
 

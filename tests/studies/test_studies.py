@@ -145,9 +145,9 @@ def test_masks_are_always_the_same_and_annotations_end_with_the_text():
     assert given.text == masked(0.3, 30)(Sentence(text)).text and 2 < given.text.count(MASK) < 20
     assert len(at_most(7)(Sentence(text)).text.split()) == 7
     assert at_most(7, least=100)(Sentence(text)) is None
-    words = (Word(0, 3, head=2), Word(4, 7, head=0), Word(8, 13))
+    words = (Word(0, 3, governor=2), Word(4, 7, governor=0), Word(8, 13))
     cut = at_most(2)(Sentence("One two three", words=words, mentions=(Mention("a", (0,)), Mention("b", (1, 2)))))
-    assert [word.head for word in cut.words] == [None, 0] and [each.entity for each in cut.mentions] == ["a"]
+    assert [word.governor for word in cut.words] == [None, 0] and [each.entity for each in cut.mentions] == ["a"]
     assert of_length(3, 3)(Sentence("a b c")) is not None and of_length(3, 3)(Sentence("a b c d")) is None
 
 

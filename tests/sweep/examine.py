@@ -39,7 +39,8 @@ TEXTLESS = "reads no text"  # vision, sound, proteins' shapes: refused, or not b
 OUTCOMES = (FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT, TEXTLESS)
 WORST_FIRST = (WRONG, CRASHED, FULL, PARTIAL, REFUSED, UNBUILT, TEXTLESS)  # of the classes of one type
 EVERYTHING = frozenset(
-    {"attention", "attention throughout", "rows", "values", "norms", "neurons", "head", "derivatives", "left padding"}
+    {"attention", "attention throughout", "rows", "values", "norms", "neurons", "lm_head", "derivatives"}
+    | {"left padding"}
 )
 
 
@@ -85,7 +86,7 @@ def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
         wrong.append(f"changed: {kinds}")
     if wrong:
         return Verdict(WRONG, name, gives, "; ".join(wrong))
-    full = EVERYTHING if loaded.model.get_output_embeddings() is not None else EVERYTHING - {"head"}
+    full = EVERYTHING if loaded.model.get_output_embeddings() is not None else EVERYTHING - {"lm_head"}
     return Verdict(FULL if set(gives) >= full else PARTIAL, name, gives, note)
 
 

@@ -31,7 +31,7 @@ def test_a_text_or_a_pair():
         (Sentence("ab", words=(Word(0, 3),)), "Word 0 has the characters 0 to 3"),
         (Sentence("ab", words=(Word(1, 1),)), "Word 0 has the characters 1 to 1"),
         (Sentence("ab", words=(Word(0, 1, in_pair=True),)), "Word 0 has the characters"),
-        (Sentence("ab", words=(Word(0, 1, head=1),)), "governor 1, and the words are 0 to 0"),
+        (Sentence("ab", words=(Word(0, 1, governor=1),)), "governor 1, and the words are 0 to 0"),
         (Sentence("ab", words=(Word(0, 1),), mentions=(Mention("e", (1,)),)), "mention of 'e' has words"),
     ],
 )

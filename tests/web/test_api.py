@@ -123,7 +123,7 @@ def test_parts_of_different_sentences_are_refused(client):
     assert answer.status_code == 422 and "different sentences" in sentence_of(answer)
 
 
-@pytest.mark.parametrize("measures", [["value_rank"], ["expansion"], ["head"], ["contribution"], ["rollout_attn_w"]])
+@pytest.mark.parametrize("measures", [["value_rank"], ["expansion"], ["lm_head"], ["contribution"], ["rollout_attn_w"]])
 def test_every_kind_of_measure_can_be_read(client, measures):
     key, _ = finished(client, ask(client, measures=measures))
     header, _ = unpacked(client.get(f"/api/results/{key}").content)
@@ -133,9 +133,9 @@ def test_every_kind_of_measure_can_be_read(client, measures):
 
 
 def test_the_head_is_asked_for_alone_and_where_there_is_a_token(client):
-    assert "alone" in sentence_of(ask(client, measures=["head", "mixing"]))
-    assert "positions 0 to 8" in sentence_of(ask(client, measures=["head"], positions=[40]))
-    assert "no mask" in sentence_of(ask(client, "No gap.", measures=["head"]))
+    assert "alone" in sentence_of(ask(client, measures=["lm_head", "mixing"]))
+    assert "positions 0 to 8" in sentence_of(ask(client, measures=["lm_head"], positions=[40]))
+    assert "no mask" in sentence_of(ask(client, "No gap.", measures=["lm_head"]))
 
 
 def test_the_same_content_is_measured_once(client, server):

@@ -44,7 +44,12 @@ def cloze(
     The corpus is any iterable of sentences with a mask and labels["answer"]; see whence.read("lama:FILE"). With `out`,
     finished parts are kept in that folder, and the same call goes on where it was stopped.
     `place(sentence, stage)` is where the answer stands, NaN where there is none to look for: `outcome` says why. A
-    sentence with a mask has `spearman` and `pearson` also when its answer is not one token.
+    sentence with a mask has `spearman` and `pearson` also when its answer is not one token (Podkorytov et al. 2021).
+
+    >>> from whence.text.sentence import Sentence
+    >>> found = whence.cloze(whence.load(), [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})])
+    >>> found.place.dims, found.hits.dims
+    (('sentence', 'stage'), ('stage', 'k'))
     """
     stages = stages_of(loaded(model).anatomy)
     settings = {"stages": stages.names}

@@ -79,6 +79,11 @@ def identify(
     tokens       add the outcome of every token, to be broken down by what is known of it
 
     States are kept in `cache` (WHENCE_CACHE, or the user's cache folder): a second experiment reads them from there.
+    After Brunner et al. (2020), sections 4 and B.
+
+    >>> texts = ["Paris is a city.", "A cat sat.", "It rained in the north."]
+    >>> whence.identify(whence.load(), texts, "naive", folds=3, layers=[1], cache="states").rate.dims
+    ('layer', 'fold')
     """
     _check_choices(loss=loss, solver=solver, target=target, embeddings=embeddings)
     folds, offset = _arguments.whole("folds", folds, 1), _arguments.whole("offset", offset, -_arguments.LARGEST)

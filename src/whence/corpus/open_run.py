@@ -32,6 +32,12 @@ def open_run(out: str | Path, *, verify: bool = True) -> "Run":
     """The run in a folder, finished or not; refuses one that is damaged or incomplete.
 
     Every file is read once to compare its checksum, about half a second a gigabyte. `verify=False` compares sizes only.
+    Its tables are DataFrames: `sentences`, `tokens` (a row for each layer), `pairs` of words, `heads`, `moments`;
+    `maps` gives the Dataset of a sentence.
+
+    >>> _ = whence.run(whence.load(), ["Paris is a city."], ["mixing"], out="run")
+    >>> whence.open_run("run").sentences[["text", "tokens"]].values.tolist()
+    [['Paris is a city.', 7]]
     """
     store = at(out)
     manifest = read_manifest(store, (KIND,), SHAPE)

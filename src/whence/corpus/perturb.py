@@ -61,6 +61,12 @@ def perturb(
     `spearman(recipe, sentence, stage)` compares the scores at the asked place before and after the change; `place` and
     `hits` are those of the answers in the sentences as they are, `place_after` and `hits_after` with the change, and
     `hits_before` of the same sentences without it. NaN where a recipe does not apply (`applied` counts where it does).
+    After Podkorytov et al. (2021).
+
+    >>> from whence.text.sentence import Sentence
+    >>> given = [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})]
+    >>> whence.perturb(whence.load(), given, ["no-period"]).spearman.dims
+    ('recipe', 'sentence', 'stage')
     """
     chosen = recipes_of(recipes)
     stages = stages_of(loaded(model).anatomy)

@@ -49,7 +49,7 @@ PAIRS: dict[str, tuple[pa.DataType, Callable[[Coded, Pair], object]]] = {
     "document": (pa.string(), lambda coded, pair: coded.sentence.document),
     "kind": (pa.string(), lambda coded, pair: pair.kind),
     "relation": (pa.string(), lambda coded, pair: pair.relation),
-    "target_is_head": (pa.bool_(), lambda coded, pair: pair.target_is_head),
+    "target_is_governor": (pa.bool_(), lambda coded, pair: pair.target_is_governor),
     "coreferent": (pa.bool_(), lambda coded, pair: pair.coreferent),
     "target_index": (pa.int32(), lambda coded, pair: pair.target),
     "source_index": (pa.int32(), lambda coded, pair: pair.source),

@@ -18,7 +18,7 @@ class Pair:
     target: int
     source: int
     relation: str | None = None
-    target_is_head: bool | None = None
+    target_is_governor: bool | None = None
     coreferent: bool | None = None
 
 
@@ -58,10 +58,10 @@ def _entities(sentence: Sentence, heads_only: bool) -> dict[int, frozenset[str]]
 
 def _dependency(sentence: Sentence) -> Iterator[Pair]:
     for place, word in enumerate(sentence.words):
-        if word.head is not None and word.head != place:
+        if word.governor is not None and word.governor != place:
             relation = word.labels.get("deprel")
-            yield Pair("dependency", place, word.head, relation, target_is_head=False)
-            yield Pair("dependency", word.head, place, relation, target_is_head=True)
+            yield Pair("dependency", place, word.governor, relation, target_is_governor=False)
+            yield Pair("dependency", word.governor, place, relation, target_is_governor=True)
 
 
 def _neighbours(coded: Coded, reach: int) -> Iterator[Pair]:

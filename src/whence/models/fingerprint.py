@@ -99,7 +99,7 @@ def corpus_sha256(sentences: Iterable[Sentence]) -> str:
 
 
 def _plain(sentence: Sentence) -> list[object]:
-    words = [[word.start, word.end, dict(word.labels), word.head, word.in_pair] for word in sentence.words]
+    words = [[word.start, word.end, dict(word.labels), word.governor, word.in_pair] for word in sentence.words]
     mentions = [[mention.entity, list(mention.words)] for mention in sentence.mentions]
     return [sentence.text, sentence.pair, sentence.id, sentence.document, words, mentions, dict(sentence.labels)]
 

@@ -151,7 +151,8 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if anatomy.head is not None:
-        checks.append(Check("the head gives the logits", "head", unlike(anatomy.head(finished), found.plain), limit))
+        error = unlike(anatomy.head(finished), found.plain)
+        checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
     return tuple(checks)
 
 

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
-    """The path of the page written for this sentence."""
+    """The path of the page written for this sentence: one file that opens offline.
+
+    >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
+    >>> whence.report(ds, "page.html").name
+    'page.html'
+    """
     written = Path(path)
     if not written.parent.is_dir():
         raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(written.parent)!r}.")

@@ -18,7 +18,12 @@ ROOT = ".whence-widget"
 
 
 def widget(ds: xarray.Dataset) -> Any:
-    """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow."""
+    """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow.
+
+    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention"])
+    >>> type(whence.widget(ds)).__name__
+    'Flow'
+    """
     try:
         import anywidget
         import traitlets

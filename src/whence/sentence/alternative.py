@@ -32,6 +32,13 @@ def alternative_attention(
     shares least weight with the real one.
     `attention` and `alternative` are both distributions over the sources. The attributes say how far a weight moved
     (`change`) and how little the head's output and the logits did (relative to their largest entry).
+
+    After Brunner et al. (2020).
+
+    >>> long = "The old man who fed the hungry pigeons every morning was tired, and nobody who lived near knew. " * 2
+    >>> found = whence.alternative_attention(whence.load(), long, layer=2, head=3)
+    >>> found.attrs["change"] > 100 * found.attrs["logits_difference"]
+    True
     """
     if missing := ", ".join(sorted(NEEDS - loaded(model).gives)):
         raise Unsupported(

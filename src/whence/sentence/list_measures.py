@@ -6,7 +6,11 @@ from whence.measures.registry import measures
 
 
 def list_measures() -> pandas.DataFrame:
-    """Every variable of every measure: its axes, unit, what the model must give, and the papers."""
+    """Every variable of every measure: its axes, unit, what the model must give, and the papers.
+
+    >>> whence.list_measures().query("variable == 'mixing'").dims.item()
+    'analysis, layer, target'
+    """
     rows = [
         {
             "measure": name,

@@ -71,7 +71,7 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
 
     Empty when the model has no head, or the text no mask.
     """
-    if "head" not in model.gives:
+    if "lm_head" not in model.gives:
         return xarray.Dataset()
     encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
     places = [encoded.last] if model.anatomy.causal else _masks(model, encoded)

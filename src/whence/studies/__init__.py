@@ -40,7 +40,12 @@ def study(
     other      a second model, or several, to set beside the first: fine-tuned, or of other sizes
     text       the sentence that single examples are drawn from; chosen from the corpus unless given
     frequency  a frequency list, or wordfreq:LANGUAGE; counted in the corpus unless given
-    Stopped and started again, it goes on where it was: what was measured is kept in `out`/runs.
+    Stopped and started again, it resumes: what was measured is kept in `out`/runs.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
+    >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
+    'report.html'
     """
     asked, model = find(name), loaded(model)
     given = [data] if isinstance(data, str | Corpus) else list(data)

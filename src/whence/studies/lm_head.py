@@ -311,7 +311,7 @@ def _ranks_by_layer(context: Context) -> pandas.DataFrame:
     return pandas.DataFrame(rows).reset_index(drop=True)
 
 
-NEEDS = frozenset({"head"})
+NEEDS = frozenset({"lm_head"})
 STUDY = Study(
     name="lm-head",
     title="Which step of the LM head makes the prediction",

@@ -16,7 +16,7 @@ class Word:
     start: int
     end: int
     labels: Mapping[str, str] = field(default_factory=dict)
-    head: int | None = None
+    governor: int | None = None
     "The place of its governor among the sentence's words; None for a root, or when unknown."
     in_pair: bool = False
     "Its characters are those of the second text."
@@ -139,8 +139,9 @@ def _check_annotation(given: Sentence) -> None:
     for place, word in enumerate(given.words):
         if word.in_pair >= len(lengths) or not 0 <= word.start < word.end <= lengths[word.in_pair]:
             raise BadInput(f"Word {place} has the characters {word.start} to {word.end}, which the text does not have.")
-        if word.head is not None and not 0 <= word.head < len(given.words):
-            raise BadInput(f"Word {place} has the governor {word.head}, and the words are 0 to {len(given.words) - 1}.")
+        if word.governor is not None and not 0 <= word.governor < len(given.words):
+            last = len(given.words) - 1
+            raise BadInput(f"Word {place} has the governor {word.governor}, and the words are 0 to {last}.")
     for mention in given.mentions:
         if any(not 0 <= place < len(given.words) for place in mention.words):
             raise BadInput(f"A mention of {mention.entity!r} has words that the sentence does not have.")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # measures that take longer than the forward pass by far, so that others may go first
 SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"})
 GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
-HEAD = "head"
+HEAD = "lm_head"
 ABOUT_HEAD = "What every stage of the LM head says, and the head after every layer."
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
@@ -138,7 +138,7 @@ class Service:
 
     def _check_names(self, model: Model, names: list[str]) -> None:
         if HEAD in names and len(names) > 1:
-            raise BadInput("The measure 'head' is asked for alone, because its axes are its own.")
+            raise BadInput("The measure 'lm_head' is asked for alone, because its axes are its own.")
         if HEAD in names and HEAD not in model.gives:
             raise Unsupported(f"The model {model.id!r} has no LM head that could be read.")
 

@@ -30,7 +30,7 @@ PLAN: dict[str, Unasked] = {
     "effective": Unasked(1, most=300),
     "null": Unasked(1, most=300),
     "value_rank": Unasked(1),
-    "head": Unasked(2, positions=True),
+    "lm_head": Unasked(2, positions=True),
     "contribution": Unasked(
         3,
         most=40,

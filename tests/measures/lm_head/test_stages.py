@@ -80,7 +80,7 @@ def test_the_last_stage_is_the_logits(name):
 def test_a_factor_on_the_logits(name, cohere):
     model = build(name)
     anatomy, tokens, rows, places = everywhere(model)
-    assert {"norms", "head"} <= capabilities(verify(anatomy))
+    assert {"norms", "lm_head"} <= capabilities(verify(anatomy))
     with torch.no_grad():
         logits = run(model, tokens)[rows, places]
     found = scores(stages_of(anatomy), states_at(anatomy, tokens, rows, places, [anatomy.layers])[0])

@@ -28,7 +28,7 @@ def test_gum_is_read_without_loss(gum, data):
             assert sentence.word(place) == row[1]  # English multiword tokens are spelt by their words
             known = {"lemma": row[2], "upos": row[3], "xpos": row[4], "deprel": row[7]}
             assert word.labels == {name: value for name, value in known.items() if value != "_"}
-            assert (0 if word.head is None else word.head + 1) == int(row[6])
+            assert (0 if word.governor is None else word.governor + 1) == int(row[6])
     assert sum(len(sentence.words) for sentence in gum) == 28_119
 
 
@@ -267,7 +267,7 @@ def test_what_is_written_is_read(tmp_path, sentences):
     assert len(found) == len(sentences)
     for sentence, (_, expected) in zip(found, sentences, strict=True):
         assert [sentence.word(place) for place in range(len(sentence.words))] == expected["forms"]
-        assert [0 if word.head is None else word.head + 1 for word in sentence.words] == expected["heads"]
+        assert [0 if word.governor is None else word.governor + 1 for word in sentence.words] == expected["heads"]
         mentions = [(entity, tuple(range(first, last + 1))) for entity, first, last in expected["mentions"]]
         assert covered(mentions) == covered([(mention.entity, mention.words) for mention in sentence.mentions])
 

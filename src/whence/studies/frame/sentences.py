@@ -69,9 +69,8 @@ def at_most(count: int, least: int = 1) -> Prepare:
             return given
         end = spans[count - 1][1]
         kept = tuple(word for word in given.words if word.end <= end)
-        kept = tuple(
-            replace(word, head=None if word.head is None or word.head >= len(kept) else word.head) for word in kept
-        )
+        outside = (word.governor is None or word.governor >= len(kept) for word in kept)
+        kept = tuple(replace(word, governor=None) if cut else word for word, cut in zip(kept, outside, strict=True))
         mentions = tuple(mention for mention in given.mentions if max(mention.words) < len(kept))
         return replace(given, text=given.text[:end], words=kept, mentions=mentions)
 

@@ -22,6 +22,11 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
     "shards/*.txt.gz" reads all such files, sorted by name. A malformed record is an error that names file and line;
     with `skip_bad` it is counted in `corpus.skipped`. `limit` takes the first sentences only. Other keywords are
     options of the format, such as the columns text, pair and label of a table.
+
+    >>> import pathlib
+    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is a city.\\nA cat sat.\\n")
+    >>> [sentence.text for sentence in whence.read("corpus.txt")]
+    ['Paris is a city.', 'A cat sat.']
     """
     given = fspath(source)
     check_encodable(given, "The name of the corpus")

@@ -38,6 +38,6 @@ def noun_pronoun(sentence: Sentence) -> list[NounPronoun]:
 def head(sentence: Sentence, mention: Mention) -> int:
     """The first word of a mention whose governor is outside it; the last word where no governor is known."""
     inside = frozenset(mention.words)
-    if all(sentence.words[place].head is None for place in inside) and len(inside) > 1:
+    if all(sentence.words[place].governor is None for place in inside) and len(inside) > 1:
         return mention.words[-1]
-    return next(place for place in mention.words if sentence.words[place].head not in inside)
+    return next(place for place in mention.words if sentence.words[place].governor not in inside)
