@@ -33,7 +33,7 @@ SUBJECTS = ("The cat", "Nobody", "An old man", "The keys to the cabinet", "Paris
 ENDS = ("sat on the mat.", "is the capital of [MASK].", "was tired, and slept.", "went home", "knew why the bird sang.")
 TEXTS = tuple(f"{subject} {end}" for subject in SUBJECTS for end in ENDS)
 QUICK = ("attention", "mixing")
-OTHERS = (QUICK, QUICK, ("norms", "effective"), ("rank",))
+OTHERS = (QUICK, QUICK, ("norms", "effective"), ("value_rank",))
 VIEWS = ("left", "whence", "flow", "maps", "heads", "prediction", "perturb", "compare")
 TWENTY = "The old man who fed the hungry pigeons every morning was [MASK], and nobody knew why."
 OFTEN = "The old man who fed the hungry pigeons every morning was gone, and nobody near the station knew where he went."
@@ -124,6 +124,9 @@ async def _read(http: httpx.AsyncClient, found: dict[str, str], expected: xarray
 
 def differences(body: bytes, expected: xarray.Dataset) -> list[str]:
     """Names of the arrays that are not those expected."""
+    from whence.plot import flattened
+
+    expected = flattened(expected)
     (length,) = struct.unpack("<I", body[:4])
     header, wrong = json.loads(body[4 : 4 + length]), []
     for name, row in header["variables"].items():

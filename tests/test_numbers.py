@@ -41,7 +41,7 @@ CALLS = {
     "stats.regressions": lambda at, **more: whence.stats.regressions(TABLE, "a", ["b"], **more),
 }
 WHOLE = {
-    "measure": ("layers", "memory_limit"),
+    "measure": ("layers", "targets", "memory_limit"),
     "lm_head": ("position", "layer", "k"),
     "alternative_attention": ("layer", "head", "row", "seed"),
     "run": ("workers", "threads", "layers", "neighbours", "part_size", "batch_tokens", "total"),
@@ -67,7 +67,7 @@ COUNTS = [("cloze", "part_size"), ("perturb", "part_size"), ("lm_head", "k"), ("
 COUNTS += [("run", name) for name in ("workers", "threads", "part_size", "batch_tokens")]
 COUNTS += [("identify", name) for name in ("folds", "memory_limit")]
 COUNTS += [(f"stats.{name}", "resamples") for name in ("means", "correlations", "contrasts")]
-SEVERAL = ("layers", "layer", "position", "test_layers")
+SEVERAL = ("layers", "targets", "layer", "position", "test_layers")
 
 
 def named(parameters):

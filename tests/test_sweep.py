@@ -1,6 +1,8 @@
 """The sweep over all model types: each verdict on a model made for it, trials that end, a table in its place."""
 
 import time
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +12,6 @@ from tests.sweep.examine import CRASHED, FULL, REFUSED, TEXTLESS, UNBUILT, WRONG
 from tests.sweep.shrink import models
 from tests.sweep.table import BEGIN, END, write
 from tests.sweep.trial import tried
-from whence.models.tangent import Step
 
 
 def _never(kind):
@@ -53,7 +54,15 @@ def test_other_logits_and_derivatives_are_wrong(monkeypatch):
         return seen
 
     monkeypatch.setattr(examine, "trace", other)
-    monkeypatch.setattr(Step, "pull", lambda step, cotangents: cotangents / 2)
+    chain = examine.linearised
+
+    @contextmanager
+    def halved(*given, **more):
+        """The derivatives of an honest model, spoilt where the sweep looks: loading would refuse them."""
+        with chain(*given, **more) as found:
+            yield replace(found, steps=tuple(replace(step, block=lambda states: states / 2) for step in found.steps))
+
+    monkeypatch.setattr(examine, "linearised", halved)
     monkeypatch.setattr(examine, "given_by", lambda *given: ["attention"])
     found = verdict_on(build("gpt2", n_layer=1), "gpt2")
     assert found.outcome == WRONG and "logits" in found.said and "derivatives" in found.said

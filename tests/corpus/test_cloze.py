@@ -63,8 +63,7 @@ def test_each_sentence_is_what_head_says_of_it(builtin, found):
     for place, (text, answer) in enumerate(CLOZES):
         if found.outcome.values[place] not in (asking.SCORED, asking.FIRST):
             continue
-        one = whence.lm_head(builtin, text)
-        one = one.isel(position=0) if "position" in one.dims else one
+        one = whence.lm_head(builtin, text).isel(layer=0, position=0)
         assert np.allclose(found.spearman[place], one.spearman, atol=1e-5)
         assert np.allclose(found.pearson[place], one.pearson, atol=1e-5)
         token = builtin.tokenizer.convert_tokens_to_ids(answer.lower())
@@ -171,7 +170,7 @@ def test_a_decoder_is_asked_for_the_next_token(smollm2):
     )
     assert found.outcome.values.tolist() == [asking.SCORED, asking.NOT_LAST, asking.NOT_ONE_TOKEN]
     assert found.stage.values.tolist() == ["trf-out", "norm-n", "norm-w", "unembed"]
-    one = whence.lm_head(smollm2, "The capital of France is")
+    one = whence.lm_head(smollm2, "The capital of France is").isel(layer=0, position=0)
     paris = int(np.flatnonzero(one.vocabulary_token.values == "▁Paris")[0])
     scores = one.scores.isel(stage=-1).values
     assert int(found["place"][0, -1]) == 1 + int((scores > scores[paris]).sum()) <= 10
@@ -187,6 +186,6 @@ def test_published_clozes(builtin, data):
     with torch.no_grad():
         coded = builtin.tokenizer(sentences[5].text, return_tensors="pt")
         logits = builtin.model(**coded).logits[0, int(found.position[5])].numpy()
-    one = whence.lm_head(builtin, sentences[5].text)
+    one = whence.lm_head(builtin, sentences[5].text).isel(layer=0, position=0)
     expected = spearmanr(one.scores.isel(stage=0).values, logits).statistic
     assert abs(float(found.spearman[5, 0, -1]) - expected) < 1e-5

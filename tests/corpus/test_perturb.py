@@ -91,12 +91,12 @@ def test_before_and_after_by_hand(builtin, corpus):
             after = None if before is None else changed(builtin, before, recipe)
             one = found.sel(recipe=name).isel(sentence=place, stage=-1)
             if after is None:
-                assert np.isnan(one.spearman) and np.isnan(one.rank_after)
+                assert np.isnan(one.spearman) and np.isnan(one.place_after)
                 continue
             first, second = (logits(builtin, each) for each in (before, after))
             assert abs(float(one.spearman) - spearmanr(first, second).statistic) < 1e-5
             assert int(one["place"]) == 1 + int((first > first[before.answer]).sum())
-            assert int(one.rank_after) == 1 + int((second > second[before.answer]).sum())
+            assert int(one.place_after) == 1 + int((second > second[before.answer]).sum())
     same = found["place"].isel(sentence=[0, 3], stage=-1)
     assert int(found.hits_before.sel(recipe="no-period", k=100).isel(stage=-1)) == int((same <= 100).sum())
 

@@ -148,7 +148,7 @@ def test_an_adapted_head():
     network = build("llama", pad_token_id=0)
     network.add_adapter(peft.LoraConfig(target_modules=["lm_head", "o_proj"], init_lora_weights=False))
     model = whence.load(_drawn(network), tokenizer())
-    assert "head" in model.gives
+    assert "lm_head" in model.gives
     read, own = model.anatomy.head, network.lm_head
     states = torch.randn(3, 64)
     assert torch.allclose(read(states), own(states), rtol=1e-4, atol=1e-4)

@@ -48,7 +48,7 @@ def test_the_builtin_model_needs_no_network_and_no_hub(monkeypatch):
         "values",
         "norms",
         "neurons",
-        "head",
+        "lm_head",
         "derivatives",
         "left padding",
     }
@@ -85,7 +85,7 @@ def test_a_real_decoder_from_gguf(smollm2, smollm2_folder):
         "values",
         "norms",
         "neurons",
-        "head",
+        "lm_head",
         "derivatives",
         "left padding",
     }
@@ -118,7 +118,7 @@ def test_a_head_that_is_not_in_the_checkpoint_is_not_made_up(tmp_path, tokenizer
     tokenizer.save_pretrained(tmp_path)
     config = (tmp_path / "config.json").read_text()
     (tmp_path / "config.json").write_text(config.replace('"BertModel"', '"BertForMaskedLM"'))
-    assert "head" not in whence.load(tmp_path).gives
+    assert "lm_head" not in whence.load(tmp_path).gives
 
 
 def _saved(model, path):

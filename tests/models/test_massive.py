@@ -101,7 +101,7 @@ WRONG = {
     "left padding changes nothing": ("gpt2", _positions_shifted),
     "heads sum to the projection": ("llama", _projection_too_large),
     "block outputs are the sum of their parts": ("llama", _parts_changed(residual_scale=1.11)),
-    "the head gives the logits": ("llama", _decoder_too_large),
+    "the LM head gives the logits": ("llama", _decoder_too_large),
 }
 
 
@@ -155,7 +155,7 @@ def test_derivatives_from_parts_are_the_blocks_own_or_not_used(name):
 def test_causality_is_seen(causal):
     """What the last token does to those before it is small beside what is huge."""
     model = massive("llama" if causal else "bert", size=100).base_model
-    assert locate._is_causal(model) is causal
+    assert locate._is_causal(model, model) is causal
 
 
 class _Bent(nn.Module):

@@ -32,7 +32,7 @@ EVERYTHING = {
     "values",
     "norms",
     "neurons",
-    "head",
+    "lm_head",
     "derivatives",
     "left padding",
 }
@@ -77,7 +77,7 @@ def test_a_model_that_also_reads_images_is_read_on_text(kind):
 @pytest.mark.parametrize("kind", [CLIPTextModel, SiglipTextModel])
 def test_the_reader_of_text_beside_one_of_pictures(kind):
     model = scatter(kind(kind.config_class(**SMALL, eos_token_id=2))).eval()
-    assert capabilities(verify(locate(model))) == EVERYTHING - {"head"}
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"lm_head"}
 
 
 def test_a_model_around_the_familys_has_a_head_of_its_own(monkeypatch):
@@ -87,7 +87,7 @@ def test_a_model_around_the_familys_has_a_head_of_its_own(monkeypatch):
     model = scatter(AutoModelForMaskedLM.from_config(config)).eval()
     assert capabilities(verify(locate(model))) == EVERYTHING
     monkeypatch.delitem(HEADS, "modernvbert")
-    assert capabilities(verify(locate(model))) == EVERYTHING - {"head"}
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"lm_head"}
 
 
 def test_an_activation_with_weights_of_its_own():
@@ -103,7 +103,7 @@ def test_a_known_lack_is_no_failure():
 
 def test_a_model_without_a_head_gives_all_but_the_head():
     model = scatter(AutoModel.from_config(AutoConfig.for_model("bert", **SMALL))).eval()
-    assert capabilities(verify(locate(model))) == EVERYTHING - {"head"}
+    assert capabilities(verify(locate(model))) == EVERYTHING - {"lm_head"}
 
 
 def test_a_family_outside_the_table_gives_what_passed():

@@ -146,7 +146,7 @@ def test_a_model_without_a_head_is_told_so(builtin, corpora, tmp_path):
     bare = whence.load(BertModel(builtin.model.config).eval(), builtin.tokenizer)
     page = whence.study("lm-head", bare, corpora[0], tmp_path, quick=True).read_text()
     found = json.loads((tmp_path / "findings.json").read_text())
-    assert not found["pictures"] and len(found["left_out"]) == 7 and "needs head" in page
+    assert not found["pictures"] and len(found["left_out"]) == 7 and "needs lm_head" in page
 
 
 def test_text_without_gaps_is_said_to_have_none(builtin, tmp_path):

@@ -93,7 +93,7 @@ def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
 def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]:
     """What differs from the model's own outputs, having measured all that it gives; and what could not be compared."""
     _measured(model, given_by(model.gives, MEASURES))
-    if "head" in model.gives:
+    if "lm_head" in model.gives:
         whence.lm_head(model, TEXT, position=1)
     batch = encode(model.anatomy, model.tokenizer, sentence(TEXT)).batch
     seen = trace(model.anatomy, batch, logits=True)
