@@ -8,7 +8,7 @@ import pytest
 
 from tests.families import build
 from tests.sweep import examine
-from tests.sweep.examine import CRASHED, FULL, REFUSED, TEXTLESS, UNBUILT, WRONG, examined, verdict_on
+from tests.sweep.examine import CRASHED, FULL, PARTIAL, REFUSED, TEXTLESS, UNBUILT, WRONG, examined, verdict_on
 from tests.sweep.shrink import models
 from tests.sweep.table import BEGIN, END, write
 from tests.sweep.trial import tried
@@ -72,6 +72,16 @@ def test_other_logits_and_derivatives_are_wrong(monkeypatch):
 def test_a_tiny_model_of_a_type(kind):
     found = dict(models(kind))
     assert found and all(sum(p.numel() for p in model.parameters()) < 1_500_000 for model in found.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "gives"),
+    [("ibert", "derivatives"), ("gemma3n_text", "values"), ("recurrent_gemma", "derivatives")],
+    ids=["a table that gives a scale too", "four states a token", "a scalar in bfloat16"],
+)
+def test_a_type_of_an_unusual_kind_is_read_in_part(kind, gives):
+    verdict = examined(kind)["verdict"]
+    assert verdict["outcome"] == PARTIAL and gives in verdict["gives"]
 
 
 def test_a_type_that_cannot_be_built():

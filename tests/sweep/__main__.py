@@ -20,7 +20,7 @@ from tests.sweep.trial import recorded, tried
 
 ROOT = Path(__file__).parents[2]
 RECORDS, PAGE = ROOT / "families", ROOT / "docs/models.md"
-SOURCES = ("src/whence/models/*.py", "src/whence/measures/*.py", "tests/sweep/*.py", "tests/families.py")
+SOURCES = ("src/whence/**/*.py", "tests/sweep/*.py", "tests/families.py")
 WORKERS = int(os.environ.get("WORKERS", "2"))
 
 

@@ -60,5 +60,5 @@ def _described(value: Any) -> Any:
 
 
 def _tensor(tensor: Tensor) -> tuple[object, ...]:
-    content = tensor.detach().contiguous().cpu().view(torch.uint8) if tensor.ndim else tensor.detach()
+    content = tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8)
     return id(tensor), tensor.dtype, tensor.device, hashlib.sha1(content.numpy().tobytes()).hexdigest()

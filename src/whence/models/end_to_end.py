@@ -65,12 +65,13 @@ class _Own:
             hooks.callback(blocks[-1].register_forward_hook(here(self._ended)).remove)
             yield
 
-    def _embedded(self, table: nn.Module, args: tuple, output: Tensor) -> Tensor:
+    def _embedded(self, table: nn.Module, args: tuple, output: Any) -> Any:
         """The first time: CTRL looks up more in its table than tokens. What follows may write into what it gets."""
         if self.embedding is not None:
             return output
-        self.embedding = output.detach().requires_grad_()
-        return self.embedding.clone()
+        self.embedding = first(output).detach().requires_grad_()
+        copied = self.embedding.clone()
+        return (copied, *output[1:]) if isinstance(output, tuple) else copied  # with its scale (I-BERT)
 
     def _began(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
         if self.start is not None:

@@ -165,7 +165,7 @@ def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
     padded = found.padded[side]
     gives, blocks = PADDING[side] or _least(found.anatomy), found.seen.blocks
     both = (padded.output, padded.blocks[-1].output)
-    states, added = (part[padded.batch.mask.to(part.device)][None] for part in both)
+    states, added = (part[..., padded.batch.mask.to(part.device), :].unsqueeze(-3) for part in both)
     error = max(apart(states, found.seen.output), apart(added, blocks[-1].output, beside=found.seen.embedding))
     return Check(f"{side} padding changes nothing", gives, error, limit)
 
