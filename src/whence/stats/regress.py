@@ -45,10 +45,7 @@ def regressions(
                 places, count = codes(cell[cluster])
                 fitted = model.fit(cov_type="cluster", cov_kwds={"groups": places}, use_t=True)
                 about = {"n": len(cell), "clusters": count}
-            rows += [
-                key | {"value": name, "term": term} | about | estimates
-                for term, estimates in _terms(design, fitted, level)
-            ]
+            rows += [key | {"value": name, "term": term} | about | fit for term, fit in _terms(design, fitted, level)]
     result = pandas.DataFrame(rows)
     tested = corrected(result[result["term"] != INTERCEPT], correction)
     return pandas.concat([tested, result[result["term"] == INTERCEPT]]).sort_index()
