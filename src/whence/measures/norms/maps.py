@@ -17,6 +17,7 @@ from whence.models.precision import single
 
 NAMES = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 WEIGHTS = frozenset({"attn_w", "attnres_w"})
+JOINED = frozenset({"attnres_n", "attnresln_n"})  # vectors with the residual
 
 # of one analysis: lengths of what a token kept, |z_ii|, and of what it took from others, |sum_{j != i} z_ij|
 Shares = tuple[Float[Tensor, "b t"], Float[Tensor, "b t"]]
@@ -88,7 +89,7 @@ def _ground(block: Block, names: frozenset[str], analyses: frozenset[str]) -> _G
     weights = block.attention.mean(dim=1) if (names | analyses) & WEIGHTS else None
     pairs = lengths(block) if names - WEIGHTS else None
     shares = {}
-    if (names | analyses) - WEIGHTS:
+    if (names & JOINED) | (analyses - WEIGHTS):
         shares = _shares(block, own(block) if pairs is None else pairs.own)
     return _Ground(block, weights, pairs, shares)
 
