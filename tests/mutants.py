@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -102,13 +103,16 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
         called, begun = set(), time.monotonic()
-        sys.settrace(lambda frame, *_: called.add(frame.f_code))  # returns None: no tracing inside the function
+        note = lambda frame, *_: called.add(frame.f_code)  # noqa: E731  returns None: no tracing inside the function
+        sys.settrace(note)
+        threading.settrace(note)
         try:
             return (yield)
         finally:
             sys.settrace(None)
+            threading.settrace(None)
             own = {(code.co_filename.removeprefix(self.start), code.co_qualname.partition(".<")[0])
-                   for code in called if code.co_filename.startswith(self.start)}  # fmt: skip
+                   for code in list(called) if code.co_filename.startswith(self.start)}  # fmt: skip
             self.calls[item.nodeid] = time.monotonic() - begun, own
 
     def pytest_sessionfinish(self):
@@ -118,7 +122,7 @@ class Recorder:
 def tests_of(calls: dict, module: str, function: str) -> list[str]:
     """Tests that call the function (outside functions: anything of the module), quick and different ones first."""
     able = sorted((seconds, test) for test, (seconds, own) in calls.items()
-                  if any(path == module and function in {name, ""} for path, name in own))  # fmt: skip
+                  if any(path == module and function in {name, ""} for path, name in tuple(own)))  # fmt: skip
     turns: Counter = Counter()
     ranked = []
     for seconds, test in able:

@@ -22,7 +22,7 @@ from whence.studies.frame.write import write
 from whence.studies.token_experiments import identified
 from whence.text.sentence import MASK, Mention, Sentence, Word
 
-# study -> its corpora, in the shared data where it takes long texts or hundreds of annotated sentences, else in the sample
+# study -> its corpora: the sample, or the shared data where it takes long texts or hundreds of annotated sentences
 DATA = {
     "mixing": ("text:articles.txt", "sst2:sentiment.tsv"),
     "attention-identifiability": ("text:enwiki/excerpt_5MB.txt",),

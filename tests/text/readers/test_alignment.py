@@ -31,7 +31,8 @@ def coded(request, builtin, sample):
     @functools.cache
     def prepared(name: str):
         model = request.getfixturevalue(name) if name in ("builtin", "smollm2") else builtin
-        tokenizer = KINDS[name]((sample / "articles.txt").read_text().splitlines() + SCRIPTS) if name in KINDS else model.tokenizer
+        texts = (sample / "articles.txt").read_text().splitlines() + SCRIPTS
+        tokenizer = KINDS[name](texts) if name in KINDS else model.tokenizer
         return lambda sentence: encode(model.anatomy, tokenizer, sentence)
 
     return prepared
