@@ -34,7 +34,7 @@ def rollout(maps: Float[Tensor, "layer b t s"]) -> Float[Tensor, "layer b t s"]:
 
 
 def shares(maps: Float[Tensor, "*_ t s"]) -> Float[Tensor, "*_ t s"]:
-    """Rows divided by their sums; a row of zeros stays one."""
+    """Rows divided by their sums; a row of zeros stays zero."""
     sums = maps.sum(dim=-1, keepdim=True)
     return maps / torch.where(sums == 0, 1, sums)
 
@@ -51,9 +51,9 @@ def alti(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Float
 def _nearer(block: Block, budget: int) -> Float[Tensor, "t s"]:
     state, kept = block.middle[0], settled(block, branched(block, own(block)) + block.input)[0]
     weight, scale = arrival_weight(anatomy_of(block)), arrival_scale(block)
-    left = state.norm(p=1, dim=-1, keepdim=True).repeat(1, len(state))
+    distances = state.norm(p=1, dim=-1, keepdim=True).repeat(1, len(state))
     for targets, sources, vectors in pairs(block, weight, budget):
-        apart = vectors.mul_(scale[0, targets]).sub_(state[targets])
-        left[targets, sources] = apart.norm(p=1, dim=-1).T
-    left.diagonal().copy_((state - kept).norm(p=1, dim=-1))
-    return (state.norm(p=1, dim=-1, keepdim=True) - left).clamp(min=0)
+        differences = vectors.mul_(scale[0, targets]).sub_(state[targets])
+        distances[targets, sources] = differences.norm(p=1, dim=-1).T
+    distances.diagonal().copy_((state - kept).norm(p=1, dim=-1))
+    return (state.norm(p=1, dim=-1, keepdim=True) - distances).clamp(min=0)
