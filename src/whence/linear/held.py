@@ -6,7 +6,7 @@ with its constants `M v + c`, and pulls covectors back, `u M`, adding `u c` to a
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy
 import torch
@@ -22,6 +22,7 @@ Sums = Float[Tensor, " k"]
 Self = TypeVar("Self")
 
 
+@runtime_checkable
 class Step(Protocol):
     """An affine map of every token's vector, or of all tokens' vectors together."""
 

@@ -145,8 +145,8 @@ def _coordinates(model: Model, encoded: Encoded, predicted: list[Predicted]) -> 
         "layer": range(model.anatomy.layers + 1),
         "source": range(len(encoded.tokens)),
     }
-    if predicted[0].against is not None:
-        other = [each.against for each in predicted]
+    other = [each.against for each in predicted if each.against is not None]
+    if other:
         coordinates |= {"against_token": ("predicted", named(model, other)), "against_token_id": ("predicted", other)}
     return coordinates | {f"source_{name}": ("source", values) for name, values in tokens_of(encoded).items()}
 

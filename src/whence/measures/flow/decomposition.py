@@ -134,4 +134,5 @@ def inside(tokens: int, width: int, neurons: int, number: int) -> int:
 def _together(anatomy: Anatomy, chain: Secants, memory: int) -> int:
     parts = anatomy.parts(anatomy.blocks[0])
     assert parts is not None
-    return together(*chain.last.shape, len(parts.neurons.down.weight), chain.last.element_size(), memory)
+    tokens, width = chain.last.shape
+    return together(tokens, width, len(parts.neurons.down.weight), chain.last.element_size(), memory)

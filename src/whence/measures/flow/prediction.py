@@ -106,7 +106,7 @@ def _gradients(anatomy: Anatomy, last: Float[Tensor, "t m"], predicted: Sequence
             for step in (final, narrowing):
                 finished = finished if step is None else step(finished)
             logs = head(finished).log_softmax(dim=-1)
-            value = sum(sign * logs[token] for sign, token in zip(each.signs, each.tokens, strict=True))
+            value = logs[each.tokens] @ logs.new_tensor(each.signs)
             gradients[place, each.position] = torch.autograd.grad(value, state)[0]
     return gradients
 
