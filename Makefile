@@ -17,7 +17,7 @@ DATA    ?= ../shared/data
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test js bench studies families pictures docs lint types imports pytest whole wheel clean
+.PHONY: help demo test js bench studies families pictures docs lint types imports pytest whole mutants wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ pytest: $(VENV)/.ready-dev ## the tests alone
 
 whole: $(VENV)/.ready-dev ## the tests that run the longest studies whole, which `make test` leaves out
 	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist worksteal -m whole
+
+mutants: $(VENV)/.ready-dev ## sixty faults put into a copy of measures and corpus, one at a time: do the tests notice? (20 minutes)
+	OMP_NUM_THREADS=1 nice $(RUN) tests.mutants
 
 bench: $(VENV)/.ready-dev ## the benchmarks
 	$(RUN) benchmarks

@@ -14,6 +14,8 @@ import psutil
 import torch
 from transformers import BertConfig, BertModel
 
+from benchmarks.clock import one_thread
+from benchmarks.clock import seconds as processor_seconds
 from whence.corpus.annotate import coded
 from whence.corpus.run import run
 from whence.models import capture
@@ -44,8 +46,9 @@ REPEATS = 3
 def main() -> None:
     builtin = load()
     large = load(BertModel(BertConfig(), add_pooling_layer=False).eval(), builtin.tokenizer)
-    throughput("the built-in model", builtin, texts(1200))
-    throughput("BERT-base in size", large, texts(96))
+    with one_thread():
+        throughput("the built-in model", builtin, texts(1200))
+        throughput("BERT-base in size", large, texts(96))
     memory()
     cluster(builtin, texts(448))
 
@@ -57,13 +60,15 @@ def texts(count: int, longest: int = 45, seed: int = 0) -> list[str]:
 
 
 def throughput(name: str, model: Model, corpus: list[str]) -> None:
-    """The whole run, from text to tables on the disk, over the plain forward passes of its batches alone."""
+    """CPU seconds of the whole run, from text to tables on the disk, over those of the bare passes."""
     together = _batches(model, corpus)
     spent: dict[str, list[float]] = {"bare": [], "run": []}
     for _ in range(REPEATS + 1):
-        spent["bare"].append(seconds(lambda: bare(model, together)))
+        spent["bare"].append(processor_seconds(lambda: bare(model, together)))
         with tempfile.TemporaryDirectory() as folder:
-            spent["run"].append(seconds(lambda folder=folder: run(model, corpus, "mixing", f"{folder}/run")))
+            spent["run"].append(
+                processor_seconds(lambda folder=folder: run(model, corpus, "mixing", f"{folder}/run", threads=1))
+            )
     plain, whole = (statistics.median(times[1:]) for times in spent.values())
     tokens = sum(int(batch.mask.sum()) for batch in together)
     row(f"{name}, {tokens:,} tokens", f"{plain / whole:.0%} of the bare model's", "at least 70%")

@@ -1,6 +1,7 @@
 """What the Jacobian of all layers, targets and sources costs: exact, sketched, and as it is usually computed.
 
-Four models and a sentence of 25 tokens, one of them with a paragraph of 128 too, everything taken in turns in one run.
+Four models and a sentence of 25 tokens, one of them with a paragraph of 128 too, everything taken in turns in one run,
+in CPU seconds of one thread.
 Exact and sketch go through all layers. What would take minutes is timed on a slice and scaled: exact on some of the
 sources (the blocks' maps are made once, however many there are), tangents on one source and block, reverse mode on one
 target (looped: a few of its components) and block. Reverse mode to layer l costs l blocks, so all layers cost
@@ -8,8 +9,6 @@ L (L + 1) / 2 of them.
 """
 
 import importlib.util
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor
 from transformers import BertConfig, BertModel, PretrainedConfig, PreTrainedModel
 
 import whence
+from benchmarks.clock import medians, one_thread
 from whence.linear.direct import direct
 from whence.linear.fold import fold
 from whence.measures.flow.contribution import Flow, jacobian, jacobian_local
@@ -38,7 +38,7 @@ local paper printed their letters. The mayor, who had promised in her campaign t
 present to the next generation, and asked for patience."""
 ROUNDS, COMPONENTS, ROWS = 5, 8, 2048
 WHOLE, LEAST = 25 * 25 * 6 * 384**3, 4  # up to which size exact is run on all sources; else on so many at least
-GOALS = {384: 20, 768: 40}  # how many times faster than exact the sketch should be
+GOALS = {384: 12, 768: 40}  # how many times faster than exact the sketch should be
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,11 @@ class Sizes:
 
 def main() -> None:
     torch.manual_seed(0)
+    with one_thread():
+        compare_all()
+
+
+def compare_all() -> None:
     model = whence.load()
     given, long = (encode(model.anatomy, model.tokenizer, sentence(text)).batch for text in (TEXT, PARAGRAPH))
     compare("built-in, trained", model.anatomy, given)
@@ -92,7 +97,7 @@ def random_weights(like: PretrainedConfig) -> PreTrainedModel:
 def compare(name: str, anatomy: Anatomy, given: Batch) -> None:
     sizes = Sizes(given.ids.shape[1], anatomy.width, anatomy.layers)
     flows: list[Flow] = []
-    spent = taken_in_turns(
+    spent = medians(
         {
             "products": lambda: products(sizes.width),
             "exact": lambda: jacobian(anatomy, given, mode="exact", sources=range(sizes.sources)),
@@ -102,20 +107,10 @@ def compare(name: str, anatomy: Anatomy, given: Batch) -> None:
             "batched": lambda: within(anatomy, given, batched_reverse),
             "looped": lambda: within(anatomy, given, looped_reverse),
             "local": lambda: jacobian_local(anatomy, given, layers=[1]),
-        }
+        },
+        ROUNDS,
     )
     show(name, sizes, spent, flows[-1])
-
-
-def taken_in_turns(works: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds of each, the median of the rounds."""
-    seconds: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(ROUNDS):
-        for name, work in works.items():
-            begin = time.perf_counter()
-            work()
-            seconds[name].append(time.perf_counter() - begin)
-    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def products(width: int) -> None:
@@ -161,7 +156,7 @@ def show(name: str, sizes: Sizes, spent: dict[str, float], flow: Flow) -> None:
     print(f"{name}: {sizes.layers} layers x {sizes.width}, {sizes.tokens} tokens, {torch.get_num_threads()} threads,")
     print(f"matrix products at {2 * rate / 1e9:.0f} GFLOP/s; slices are scaled to all layers, targets and sources")
     rows = [
-        ("looped reverse, a slice", looped, f"exact is {looped / exact:.1f} times faster (goal 30)"),
+        ("looped reverse, a slice", looped, f"exact is {looped / exact:.1f} times faster (goal 25)"),
         ("batched reverse, a slice", batched, f"exact is {batched / exact:.1f} times faster (goal {half})"),
         ("tangent by tangent, a slice", tangents, f"exact is {tangents / exact:.1f} times faster"),
         (f"exact, {sizes.sources} of the sources", exact, f"{share:.0%} of the products' rate (goal 40 %)"),

@@ -18,6 +18,7 @@ jaxtyping.jaxtyped = jaxtyped  # before whence is imported
 settings.register_profile("unhurried", deadline=None)  # a busy machine is no error
 settings.load_profile("unhurried")
 
+SAMPLES = Path(__file__).parent / "samples"
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
@@ -83,7 +84,14 @@ def minilm():
 
 
 @pytest.fixture(scope="session")
+def sample() -> Path:
+    """A few sentences of our own in every format that is read."""
+    return SAMPLES
+
+
+@pytest.fixture(scope="session")
 def data() -> Path:
+    """What others published, for tests of their figures; a plain clone has none of it."""
     if not SHARED.is_dir():
         pytest.skip("the shared data (../shared/data) is not here")
     return SHARED

@@ -8,7 +8,7 @@ ds = whence.measure(model, "Paris is the capital of [MASK].", ["attention", "mix
 import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # what the table below says, for editors and type checkers
+if TYPE_CHECKING:  # the table below, for editors and type checkers
     from whence import errors as errors
     from whence import plot as plot
     from whence import stats as stats
@@ -45,8 +45,8 @@ if TYPE_CHECKING:  # what the table below says, for editors and type checkers
 
     __version__: str
 
-# The public verbs; each is imported when first used, so that `import whence` costs nothing. None has the name of a
-# module of this folder, which importing that module would put in the verb's place.
+# The public verbs; each is imported when first used, so that `import whence` costs nothing. None shares its name with a
+# module in this folder: importing that module would replace the verb.
 _VERBS = {
     "alternative_attention": "whence.sentence.alternative",
     "cite": "whence.citations",

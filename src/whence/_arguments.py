@@ -1,4 +1,4 @@
-"""Numbers that were asked for: layers, positions, targets, sources, and shares."""
+"""Numbers from users, checked: layers, positions, targets, sources, seeds and shares."""
 
 import math
 import operator
@@ -11,69 +11,69 @@ LARGEST = 2**63 - 1
 SEEDS = 2**50
 
 
-def numbers(what: str, asked: object) -> list[int]:
-    """As a list, whether one was given or several, from Python or NumPy."""
-    several: list[Any] = list(asked) if isinstance(asked, Iterable) and not isinstance(asked, str | bytes) else [asked]
+def numbers(name: str, value: object) -> list[int]:
+    """A list of ints from one number or several, Python's or NumPy's."""
+    values: list[Any] = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
     try:
-        if any(isinstance(number, bool) for number in several):
+        if any(isinstance(number, bool) for number in values):
             raise TypeError
-        return [operator.index(number) for number in several]
+        return [operator.index(number) for number in values]
     except TypeError:
-        raise BadInput(f"A {what} is a whole number, and {asked!r} was given.") from None
+        raise BadInput(f"A {name} is a whole number, and {value!r} was given.") from None
 
 
-def layers(asked: object, first: int, last: int, some: bool = True) -> list[int]:
-    """Layers that the model has; `some` refuses none at all."""
-    found = numbers("layer", asked)
-    wrong = [layer for layer in found if not first <= layer <= last]
-    if wrong or (some and not found):
+def layers(value: object, first: int, last: int, some: bool = True) -> list[int]:
+    """Layers that the model has; `some` refuses an empty list."""
+    indices = numbers("layer", value)
+    wrong = [layer for layer in indices if not first <= layer <= last]
+    if wrong or (some and not indices):
         raise BadInput(f"The model has layers {first} to {last}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return found
+    return indices
 
 
-def whole(what: str, asked: Any, least: int, most: int = LARGEST) -> int:
-    """One whole number that is neither too small nor too large; 2e9 is one."""
-    given = int(asked) if isinstance(asked, float) and asked.is_integer() else asked
-    if isinstance(given, bool) or not _is_whole(given) or operator.index(given) < least:
-        raise BadInput(f"The {what} is a whole number of at least {least}, and {asked!r:.40} was given.")
-    if operator.index(given) > most:
-        raise BadInput(f"The {what} is a whole number of at most {most}, and {asked!r:.40} was given.")
-    return operator.index(given)
+def whole(name: str, value: Any, least: int, most: int = LARGEST) -> int:
+    """One whole number within its bounds; a float such as 2e9 counts as one."""
+    number = int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(number, bool) or not _is_whole(number) or operator.index(number) < least:
+        raise BadInput(f"The {name} is a whole number of at least {least}, and {value!r:.40} was given.")
+    if operator.index(number) > most:
+        raise BadInput(f"The {name} is a whole number of at most {most}, and {value!r:.40} was given.")
+    return operator.index(number)
 
 
-def seed_of(asked: Any) -> int:
-    """A seed that every generator of random numbers takes."""
-    return whole("seed", asked, 0, SEEDS)
+def seed_of(value: Any) -> int:
+    """A seed that every random number generator accepts."""
+    return whole("seed", value, 0, SEEDS)
 
 
-def positive(what: str, asked: Any) -> float:
-    """A number above 0, and not infinite."""
-    found = _number(asked)
-    if not 0 < found < math.inf:
-        raise BadInput(f"The {what} is a number above 0, and {asked!r:.40} was given.")
-    return found
+def positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    number = _number(value)
+    if not 0 < number < math.inf:
+        raise BadInput(f"The {name} is a number above 0, and {value!r:.40} was given.")
+    return number
 
 
-def share(what: str, asked: Any, zero: bool = False) -> float:
-    """A number between 0 and 1, zero itself only where it means something."""
-    found = _number(asked)
-    if not (0 <= found < 1 if zero else 0 < found < 1):
+def share(name: str, value: Any, zero: bool = False) -> float:
+    """A number between 0 and 1; 0 itself only with `zero`."""
+    number = _number(value)
+    if not (0 <= number < 1 if zero else 0 < number < 1):
         least = "from 0 to less than 1" if zero else "between 0 and 1"
-        raise BadInput(f"The {what} is a number {least}, and {asked!r} was given.")
-    return found
+        raise BadInput(f"The {name} is a number {least}, and {value!r} was given.")
+    return number
 
 
-def _number(asked: Any) -> float:
+def _number(value: Any) -> float:
     try:
-        return float(asked)
+        return float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
-def _is_whole(asked: object) -> bool:
-    """An array of one element has an index, and one of several has the method but no index."""
+def _is_whole(value: object) -> bool:
+    """Tried, not looked up: an array of several elements has `__index__`, too, but it raises."""
     try:
-        operator.index(asked)  # type: ignore[arg-type]
+        operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return False
     return True

@@ -1,11 +1,11 @@
-"""Packages that only some verbs need: asked for before the work, and one sentence where one is missing."""
+"""Optional packages that only some verbs need, checked before the work begins."""
 
 from importlib.util import find_spec
 
 from whence.errors import Unsupported
 
 
-def require(what: str, extra: str, *packages: str) -> None:
-    """Nothing when the packages are installed; else which one is missing and the extra that brings it."""
+def require(purpose: str, extra: str, *packages: str) -> None:
+    """Refuses when a package is missing, naming it and the extra that installs it."""
     if missing := [name for name in packages if find_spec(name) is None]:
-        raise Unsupported(f"{what} {missing[0]}: pip install 'whence[{extra}]'.")
+        raise Unsupported(f"{purpose} {missing[0]}: pip install 'whence[{extra}]'.")

@@ -11,12 +11,12 @@ log = logging.getLogger("whence")
 
 @cache
 def plugins(group: str, kind: type) -> dict[str, Any]:
-    """Name -> object of every entry point of this group; one that cannot be used is said and left out.
+    """Name -> object of every entry point of this group; one that cannot be used is logged and left out.
 
-    A package's fault must not take the rest of the library away, nor be hidden.
+    A fault in another package must neither break the rest of the library nor stay hidden.
     """
-    found: dict[str, Any] = {}
-    for entry in sorted(entry_points(group=group), key=lambda each: (each.name, each.value)):
+    objects: dict[str, Any] = {}
+    for entry in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
         try:
             loaded = entry.load()
         except Exception as error:
@@ -25,8 +25,8 @@ def plugins(group: str, kind: type) -> dict[str, Any]:
         if not isinstance(loaded, kind):
             log.warning("%s %r of another package is left out: %s is no %s", *_about(group, entry), kind.__name__)
             continue
-        found[entry.name] = loaded
-    return found
+        objects[entry.name] = loaded
+    return objects
 
 
 def _about(group: str, entry: Any) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Tables as CSV that no spreadsheet runs: a text that would be taken for a formula gets an apostrophe in front."""
+"""Tables as CSV in which no spreadsheet runs a formula: a text that looks like one gets an apostrophe in front."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ def write_csv(table: "pandas.DataFrame", path: Path) -> None:
     """The table without its index; numbers stay numbers, negative ones too."""
     texts = table.select_dtypes(exclude=["number", "bool"])
     harmless = table.assign(**{name: column.astype(object).map(_harmless) for name, column in texts.items()})
-    # a lone \r inside a text is quoted only when lines end so; unquoted, what follows it would be a cell of its own
+    # pandas quotes a lone \r inside a text only when lines end in one; unquoted, it would begin a new row
     harmless.rename(columns=_harmless).to_csv(path, index=False, lineterminator="\r\n")
 
 

@@ -87,7 +87,7 @@ PAPERS = {
 }""",
 }
 
-# verbs that are no measures
+# verbs that are not measures
 VERBS = {
     "identify": ("brunner2020",),
     "lm_head": ("podkorytov2021",),
@@ -99,7 +99,7 @@ VERBS = {
 def cite(dataset: object) -> str:
     """BibTeX of whence and of every paper behind the measures in a Dataset or a run.
 
-    A measure of another package may name a paper by its BibTeX, which stands for itself.
+    A measure of another package may give the BibTeX of its paper in place of a key.
 
     >>> "kobayashi2021" in whence.cite(whence.measure(whence.load(), "Paris is a city.", "mixing"))
     True

@@ -12,8 +12,8 @@ def progress() -> Iterator[Callable[..., None]]:
     with whence.progress() as bar:
         whence.run(model, corpus, "mixing", progress=bar)
 
-    It appears with the first report, on the error stream, and is gone when the work is done; where nobody looks, as
-    in a file, there is none.
+    It appears on the error stream with the first report and disappears when the work is done. When the error stream
+    is not a terminal, there is no bar.
     """
     from rich.console import Console
     from rich.progress import Progress, TaskID
@@ -21,9 +21,9 @@ def progress() -> Iterator[Callable[..., None]]:
     console, tasks = Console(stderr=True), dict[str, TaskID]()
     with Progress(console=console, transient=True, disable=not (console.is_terminal or console.is_jupyter)) as bar:
 
-        def report(*told: Any) -> None:
-            """How much is done, and of how much; a piece of work is named before."""
-            *names, done, total = told
+        def report(*arguments: Any) -> None:
+            """Takes (done, total), or (name, done, total) where the work has several steps."""
+            *names, done, total = arguments
             name = names[0] if names else "measuring"
             if name not in tasks:
                 tasks[name] = bar.add_task(name, total=total)

@@ -178,5 +178,5 @@ def test_control_c_says_how_to_go_on(corpus, tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Worker, "measure", interrupted)
         assert run(["measure", corpus, "--out", out]) == 130
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command resumes" in capsys.readouterr().err
     assert run(["measure", corpus, "--out", out]) == 0

@@ -13,7 +13,7 @@ import whence
 from tests.families import build
 from whence.corpus import questions as asking
 from whence.corpus.cloze import HITS, cloze
-from whence.corpus.questions import question
+from whence.corpus.questions import question_of
 from whence.errors import BadInput
 from whence.text.sentence import Sentence
 
@@ -100,8 +100,8 @@ def test_a_stopped_run_goes_on(builtin, found, tmp_path, monkeypatch):
         cloze(builtin, corpus(), out=tmp_path / "run", part_size=3, progress=stop)
     assert done == [0, 3, 6]
     asked = []
-    recorded = lambda model, given: asked.append(given.id) or question(model, given)  # noqa: E731
-    monkeypatch.setattr("whence.corpus.cloze.question", recorded)
+    recorded = lambda model, given: asked.append(given.id) or question_of(model, given)  # noqa: E731
+    monkeypatch.setattr("whence.corpus.cloze.question_of", recorded)
     again = cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
     assert asked == ["6", "7"]
     assert np.array_equal(again["place"], found["place"], equal_nan=True)
@@ -147,12 +147,12 @@ def test_nothing_before_the_mask_is_not_called_too_long(builtin):
     bare = copy.deepcopy(builtin.tokenizer)
     bare.backend_tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A $B:1", special_tokens=[])
     decoder = whence.load(build("llama", vocab_size=len(bare)), bare)
-    assert question(decoder, corpus([("\u200b [MASK]", "door")])[0]) == (None, asking.NO_TOKEN)
+    assert question_of(decoder, corpus([("\u200b [MASK]", "door")])[0]) == (None, asking.NO_TOKEN)
 
 
 def test_a_mask_in_the_second_text_of_a_pair(builtin):
     pair = Sentence("It rained.", "The [MASK] was wet.", labels={"answer": "road"})
-    found, outcome = question(builtin, pair)
+    found, outcome = question_of(builtin, pair)
     assert outcome == asking.SCORED and found.answer == builtin.tokenizer.convert_tokens_to_ids("road")
     assert found.segments[found.position] == 1
 

@@ -146,14 +146,6 @@ def test_a_narrower_sum_is_refused(builtin, tmp_path):
     assert states_of(narrow, TEXTS, cache=tmp_path).width == 64
 
 
-def test_mrpc_has_the_published_tokens(builtin, data):
-    """408 pairs and 21,723 tokens on the BERT-uncased vocabulary (Brunner et al. 2020)."""
-    corpus = whence.read(f"mrpc:{data / 'mrpc' / 'dev.tsv'}")
-    lengths = [len(builtin.tokenizer(*given.texts)["input_ids"]) for given in corpus]
-    assert (len(lengths), sum(lengths)) == (408, 21_723)
-    assert 0.017 < len(lengths) / sum(lengths) < 0.019
-
-
 def test_a_single_token_is_refused(smollm2_like, tmp_path):
     with pytest.raises(BadInput, match=r"Sentence 2 \('Yes'\) is a single token"):
         states_of(smollm2_like, ["Two words.", "Yes"], cache=tmp_path)

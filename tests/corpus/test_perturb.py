@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 import whence
 from tests.families import build
 from whence.corpus.perturb import END, MASK, PERIOD, RECIPES, Recipe, changed, perturb, recipes_of
-from whence.corpus.questions import question
+from whence.corpus.questions import question_of
 from whence.errors import BadInput
 from whence.text.sentence import Sentence
 
@@ -16,7 +16,7 @@ TEXT = "Dr. Who was born in [MASK]."
 
 
 def asked(model, text=TEXT, pair=None):
-    found, _ = question(model, Sentence(text, pair, labels={"answer": "london"}))
+    found, _ = question_of(model, Sentence(text, pair, labels={"answer": "london"}))
     return found
 
 
@@ -68,7 +68,7 @@ def test_segments_follow(builtin):
 
 
 def test_byte_level_pieces(smollm2):
-    before, _ = question(smollm2, Sentence("The cat sat on the [MASK]", labels={"answer": "mat"}))
+    before, _ = question_of(smollm2, Sentence("The cat sat on the [MASK]", labels={"answer": "mat"}))
     after = changed(smollm2, before, Recipe("cat", by="dog"))
     assert smollm2.tokenizer.decode(after.ids) == "The dog sat on the" and after.position == before.position
     assert changed(smollm2, before, Recipe(END)) is None
@@ -87,7 +87,7 @@ def test_before_and_after_by_hand(builtin, corpus):
     assert found.applied.values.tolist() == [2, 3, 2]
     for name, recipe in recipes_of(recipes).items():
         for place, given in enumerate(corpus):
-            before, _ = question(builtin, given)
+            before, _ = question_of(builtin, given)
             after = None if before is None else changed(builtin, before, recipe)
             one = found.sel(recipe=name).isel(sentence=place, stage=-1)
             if after is None:

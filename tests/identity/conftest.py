@@ -1,4 +1,4 @@
-"""A slice of MRPC and its states, made once; and states made up, where the right answer is known."""
+"""A slice of the sample's pairs and its states, made once; and states made up, where the right answer is known."""
 
 import itertools
 
@@ -23,6 +23,11 @@ def cache(tmp_path_factory):
 def _own_cache(cache, monkeypatch):
     """Nothing is written to the user's folder."""
     monkeypatch.setenv("WHENCE_CACHE", str(cache))
+
+
+@pytest.fixture(scope="session")
+def pairs(sample):
+    return whence.read(f"mrpc:{sample / 'pairs.tsv'}", limit=SLICE)
 
 
 @pytest.fixture(scope="session")

@@ -10,12 +10,12 @@ from whence import cli
 
 
 @pytest.fixture
-def called(monkeypatch, capsys, builtin, data):
-    """Exit code, output and errors; the built-in model loaded once, a few sentences of MRPC."""
+def called(monkeypatch, capsys, builtin, sample):
+    """Exit code, output and errors; the built-in model loaded once, a few pairs of the sample."""
     monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
 
     def call(*arguments):
-        code = cli.run(["identify", f"mrpc:{data / 'mrpc' / 'dev.tsv'}", "--limit", "20", *arguments])
+        code = cli.run(["identify", f"mrpc:{sample / 'pairs.tsv'}", "--limit", "20", *arguments])
         out = capsys.readouterr()
         return code, out.out, out.err
 

@@ -1,4 +1,4 @@
-"""The verb: what the paper found on a slice of its own corpus, decoders, provenance, saved probes, bad input."""
+"""The verb: what the paper found, on pairs of our own, decoders, provenance, saved probes, bad input."""
 
 import json
 import random
@@ -27,14 +27,24 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def rates(builtin, mrpc, cache):
+def rates(builtin, pairs, cache):
     """rates(**options): three folds on the slice, computed once per set of options."""
+    return remembered(builtin, pairs, cache)
+
+
+@pytest.fixture(scope="module")
+def published(builtin, mrpc, cache):
+    """The same on the paper's corpus, for what our pairs, which are all built alike, are too easy to show."""
+    return remembered(builtin, mrpc, cache)
+
+
+def remembered(model, corpus, cache):
     known = {}
 
     def compute(**options):
         name = str(sorted(options.items()))
         if name not in known:
-            known[name] = whence.identify(builtin, mrpc, folds=3, cache=cache, **options)
+            known[name] = whence.identify(model, corpus, folds=3, cache=cache, **options)
         return known[name]
 
     return compute
@@ -50,8 +60,8 @@ def test_naive_falls_with_depth(rates):
         assert found[1] > 0.99 and found[6] < found[4] - 0.1
 
 
-def test_linear_cosine_stays_high_and_above_l2(rates):
-    cosine, l2, naive = (by_layer(rates(**options)) for options in ({}, {"loss": "l2"}, {"probe": "naive"}))
+def test_linear_cosine_stays_high_and_above_l2(published):
+    cosine, l2, naive = (by_layer(published(**options)) for options in ({}, {"loss": "l2"}, {"probe": "naive"}))
     assert cosine.min() > 0.9 and cosine[6] > l2[6] + 0.02 and cosine[6] > naive[6] + 0.1
     assert (cosine >= l2 - 0.002).all()
 
@@ -65,9 +75,9 @@ def test_late_to_early_beats_early_to_late(rates):
 
 
 @pytest.mark.parametrize("offset", [-2, -1, 1, 2])
-def test_neighbours_are_recovered_far_less(rates, offset):
-    found = rates(offset=offset, layers=[6])
-    assert by_layer(found)[6] < by_layer(rates())[6] - 0.3
+def test_neighbours_are_recovered_far_less(published, offset):
+    found = published(offset=offset, layers=[6])
+    assert by_layer(found)[6] < by_layer(published())[6] - 0.3
     assert by_layer(found)[6] > float(found.chance.mean())
 
 
@@ -91,13 +101,13 @@ def test_rates_are_what_they_say(rates):
     assert found.rate.dims == ("layer", "fold") and found.fold.values.tolist() == [1, 2, 3]
     assert ((found.rate >= 0) & (found.rate <= found.type_rate + 1e-9) & (found.type_rate <= 1)).all()
     assert float(found.train_rate.mean()) > float(found.rate.mean())
-    assert 0.015 < float(found.chance.mean()) < 0.022
+    assert float(found.chance.mean()) == pytest.approx(found.attrs["sentences"] / found.attrs["tokens"], rel=0.05)
 
 
 def test_provenance(rates, builtin):
     about = rates().attrs
     assert about["model"] == builtin.id and about["probe"] == "linear" and about["solver"] == "fast"
-    assert about["sentences"] == 60 and about["tokens"] > 2000 and about["corpus"] == "dev"
+    assert about["sentences"] == 60 and about["tokens"] > 2000 and about["corpus"] == "pairs"
     assert {"torch_version", "weights_sha256", "corpus_sha256", "parameters", "schema", "seed"} <= set(about)
 
 
@@ -106,11 +116,11 @@ def test_survives_a_file(rates, tmp_path):
     xarray.testing.assert_identical(xarray.load_dataset(tmp_path / "rates.nc"), rates(test_layers=[1, 6]))
 
 
-def test_fast_is_as_good_as_adam(builtin, mrpc, cache):
+def test_fast_is_as_good_as_adam(builtin, pairs, cache):
     """Same folds; a larger learning rate than published keeps the test short, the benchmark uses the published one."""
     options = {"layers": [6], "folds": 1, "cache": cache}
-    fast = whence.identify(builtin, mrpc, **options)
-    adam = whence.identify(builtin, mrpc, solver="adam", learning_rate=3e-3, **options)
+    fast = whence.identify(builtin, pairs, **options)
+    adam = whence.identify(builtin, pairs, solver="adam", learning_rate=3e-3, **options)
     assert fast.rate.item() > adam.rate.item() - 0.005 and adam.rate.item() > 0.85
     assert adam.epochs.item() > 20
 
@@ -152,8 +162,8 @@ def test_absolute_positions_break_the_ties(builtin, cache):
 
 
 @pytest.mark.slow
-def test_a_real_decoder(smollm2, data, cache):
-    corpus = whence.read(f"mrpc:{data / 'mrpc' / 'dev.tsv'}", limit=24)
+def test_a_real_decoder(smollm2, sample, cache):
+    corpus = whence.read(f"mrpc:{sample / 'pairs.tsv'}", limit=24)
     naive, linear = (
         whence.identify(smollm2, corpus, probe, folds=1, layers=[1, 15, 29], cache=cache)
         for probe in ("naive", "linear")
@@ -163,11 +173,11 @@ def test_a_real_decoder(smollm2, data, cache):
     assert (naive.rate < naive.type_rate).all()  # repeated tokens are told apart by context alone
 
 
-def test_saved_probes_give_the_same_answers(builtin, mrpc, cache, tmp_path):
+def test_saved_probes_give_the_same_answers(builtin, pairs, cache, tmp_path):
     path = tmp_path / "probes.safetensors"
     options = {"cache": cache, "layers": [2, 6], "tokens": True}
-    fitted = whence.identify(builtin, mrpc, folds=1, save=path, test_layers=[6], **options)
-    applied = whence.identify(builtin, mrpc, path, test_layers=[6], **options)
+    fitted = whence.identify(builtin, pairs, folds=1, save=path, test_layers=[6], **options)
+    applied = whence.identify(builtin, pairs, path, test_layers=[6], **options)
     both = applied.sel(place=fitted.place)
     assert np.array_equal(both.found, fitted.found) and np.array_equal(both.answer, fitted.answer)
     assert applied.sizes["place"] == applied.attrs["tokens"] > fitted.sizes["place"]
@@ -176,9 +186,9 @@ def test_saved_probes_give_the_same_answers(builtin, mrpc, cache, tmp_path):
     assert new.layer.values.tolist() == [2, 6] and new.rate.sel(layer=2).item() == 1
 
 
-def test_finished_folds_are_not_fitted_again(builtin, mrpc, cache, monkeypatch):
+def test_finished_folds_are_not_fitted_again(builtin, pairs, cache, monkeypatch):
     options = {"folds": 4, "layers": [3], "seed": 7, "cache": cache}
-    whole = whence.identify(builtin, mrpc, **options)
+    whole = whence.identify(builtin, pairs, **options)
     real, tested = experiment.tested, []
 
     def interrupted(settings, states, layer, fold, fitted):
@@ -189,10 +199,10 @@ def test_finished_folds_are_not_fitted_again(builtin, mrpc, cache, monkeypatch):
 
     monkeypatch.setattr(experiment, "tested", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        whence.identify(builtin, mrpc, **options)
+        whence.identify(builtin, pairs, **options)
     seen = []
     monkeypatch.setattr(experiment, "tested", lambda *given: seen.append(given[3].number) or real(*given))
-    resumed = whence.identify(builtin, mrpc, **options)
+    resumed = whence.identify(builtin, pairs, **options)
     assert tested == [1, 2] and seen == [3, 4]
     xarray.testing.assert_allclose(resumed, whole)
 

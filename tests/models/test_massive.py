@@ -175,7 +175,7 @@ class _Bent(nn.Module):
 def test_a_layer_that_is_not_linear_is_seen(bend):
     torch.manual_seed(0)
     assert affine.is_affine(_Bent(bend)) is (bend == 0)
-    assert (affine._asked(_Bent(bend)) is not None) is (bend == 0)
+    assert (affine._probed(_Bent(bend)) is not None) is (bend == 0)
     wrong = affine.Affine(Conv1D(8, 8).weight.detach(), None)
     assert not affine._agrees(wrong, _Bent(0.0))
 

@@ -26,9 +26,9 @@ pytestmark = pytest.mark.slow  # all of them wait for one study
 
 
 @pytest.fixture(scope="module")
-def corpora(data):
-    names = ("conceptnet_146", "squad")
-    return [whence.read(f"lama:{data / 'lama' / name}.jsonl", limit=LIMIT) for name in names]
+def corpora(sample):
+    names = ("statements", "questions")
+    return [whence.read(f"lama:{sample / name}.jsonl", limit=LIMIT) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_published_numbers_are_shares_of_the_clozes(out):
 def test_findings_carry_their_statistics(found):
     assert len(found["claims"]) == 4
     for claim in found["claims"]:
-        assert claim["confirmed"] in (True, False, None) and re.search(r"\d", claim["statistic"])
+        assert re.search(r"\d", claim["statistic"]), claim["says"]
 
 
 def test_the_page_needs_nothing_else(out):

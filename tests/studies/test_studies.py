@@ -22,9 +22,9 @@ from whence.studies.frame.write import write
 from whence.studies.token_experiments import identified
 from whence.text.sentence import MASK, Mention, Sentence, Word
 
-# study -> its corpora, below the shared data
+# study -> its corpora: the sample, or the shared data where it takes long texts or hundreds of annotated sentences
 DATA = {
-    "mixing": ("text:enwiki/excerpt_5MB.txt", "sst2:sst2/dev.tsv"),
+    "mixing": ("text:articles.txt", "sst2:sentiment.tsv"),
     "attention-identifiability": ("text:enwiki/excerpt_5MB.txt",),
     "attribution": ("mrpc:mrpc/dev.tsv", "conllu:ud_gum/en_gum-ud-dev.conllu"),
     "correlates": ("conllu:ud_gum/en_gum-ud-dev.conllu",),
@@ -39,17 +39,17 @@ SHARED = {
 }
 
 
-def corpora(data, name):
-    return [each.replace(":", f":{data}/", 1) for each in DATA[name]]
+@pytest.fixture
+def corpora(request, name):
+    folder = request.getfixturevalue("sample" if name == "mixing" else "data")
+    return [source.replace(":", f":{folder}/", 1) for source in DATA[name]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.whole if name in LONG else ()) for name in DATA])
-def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, data, tmp_path, name):
+def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, corpora, tmp_path, name):
     told = []
-    page = whence.study(
-        name, builtin, corpora(data, name), tmp_path, quick=True, progress=lambda *each: told.append(each)
-    )
+    page = whence.study(name, builtin, corpora, tmp_path, quick=True, progress=lambda *each: told.append(each))
     found = json.loads((tmp_path / "findings.json").read_text())
     assert len(found["pictures"]) >= len(find(name).sections) and told
     assert not found["left_out"]
@@ -59,18 +59,17 @@ def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, data, tmp_pa
         assert (tmp_path / "charts" / f"{picture['name']}.svg").read_text().count("<path") > 3  # not an empty frame
         assert (tmp_path / "charts" / f"{picture['name']}.html").stat().st_size > 100_000  # Vega is inside
     for claim in found["claims"]:
-        assert claim["confirmed"] in (True, False, None) and re.search(r"\d", claim["statistic"])
+        assert re.search(r"\d", claim["statistic"]), claim["says"]
     for words in SHARED[name]:
         (claim,) = [each for each in found["claims"] if words in each["says"]][:1]
         assert claim["confirmed"], claim
     text = page.read_text()
     assert not re.search(r"(src|href)=\"(https?:)?//", text) and "Content-Security-Policy" in text
-    assert "&#x27;" not in re.sub(r"<img[^>]*>", "", text) or "<script" not in text
 
 
-def test_a_study_goes_on_where_it_was(builtin, data, tmp_path, monkeypatch):
+def test_a_study_goes_on_where_it_was(builtin, sample, tmp_path, monkeypatch):
     """The second time nothing is measured."""
-    corpus = whence.read(f"sst2:{data}/sst2/dev.tsv", limit=6)
+    corpus = whence.read(f"sst2:{sample}/sentiment.tsv", limit=6)
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
     before = (tmp_path / "tables" / "mixing_means.csv").read_text()
     monkeypatch.setattr("whence.corpus.worker.measured", lambda *_: pytest.fail("measured again"))
@@ -209,9 +208,9 @@ def test_what_is_not_installed_is_named(monkeypatch):
         importlib.reload(whence.studies)
 
 
-def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(data, tmp_path):
+def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(sample, tmp_path):
     model = tiny.model("jamba", num_hidden_layers=4)
-    corpus = whence.read(f"conllu:{data}/ud_gum/en_gum-ud-dev.conllu", limit=4)
+    corpus = whence.read(f"conllu:{sample}/treebank.conllu", limit=4)
     whence.study("correlates", model, corpus, tmp_path, quick=True)
     pairs = [whence.open_run(folder).pairs for folder in (tmp_path / "runs").iterdir()]
     assert all(

@@ -30,10 +30,9 @@ def _small():
 
 
 @pytest.fixture(scope="module")
-def corpora(data):
-    mrpc = whence.read(f"mrpc:{data / 'mrpc' / 'dev.tsv'}", limit=20)
-    cola = whence.read(f"cola:{data / 'cola' / 'in_domain_dev.tsv'}", limit=30)
-    return mrpc, cola
+def corpora(sample):
+    pairs = whence.read(f"mrpc:{sample / 'pairs.tsv'}", limit=20)
+    return pairs, whence.read(sample / "articles.txt")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,7 @@ def test_what_is_drawn_is_consistent(out):
 def test_findings_carry_their_statistics(found):
     assert len(found["claims"]) == 13
     for claim in found["claims"]:
-        assert claim["confirmed"] in (True, False, None) and re.search(r"\d", claim["statistic"])
+        assert re.search(r"\d", claim["statistic"]), claim["says"]
     known = {claim["says"]: claim["confirmed"] for claim in found["claims"]}
     for words in ("A linear map is enough", "fewer tokens are recognised the deeper", "late layers"):
         assert next(confirmed for says, confirmed in known.items() if words in says), words

@@ -47,14 +47,14 @@ def explain(
     from whence.sentence.measure import measure
     from whence.text.sentence import sentence
 
-    given = sentence(text_of(text) if pair is None else (text_of(text), pair))
+    parsed = sentence(text_of(text) if pair is None else (text_of(text), pair))
     check_file(out, (".html", ".htm"))
     model = source.load()
     contribution |= "attention throughout" not in model.gives  # else there would be little to see
     names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
     with progress() as report_progress:
-        dataset = measure(model, given, names, truncate=truncate, progress=report_progress)
-    dataset = dataset.assign(predictions(model, given, truncate=truncate))
+        dataset = measure(model, parsed, names, truncate=truncate, progress=report_progress)
+    dataset = dataset.assign(predictions(model, parsed, truncate=truncate))
     page = report(dataset, out)
     console = Console(highlight=False)
     console.print(picture(dataset, console.width, console.color_system is not None))

@@ -50,7 +50,7 @@ def lm_head(
     Parameters
     ----------
     text
-        A text with [MASK] (for a decoder: one that goes on), or a file of clozes such as lama:squad.jsonl or any .jsonl
+        A text with [MASK] (for a decoder: one to continue), or a file of clozes such as lama:squad.jsonl or any .jsonl
         with a masked text and an answer; without one, or with -, a text is read from standard input.
     position
         Look at these tokens instead of the masks: --position 3 5; from the end when negative.
@@ -65,7 +65,7 @@ def lm_head(
     limit
         Read the first sentences of a corpus only.
     out
-        For a text a file, .csv or .nc; for a corpus a folder, in which a run that was stopped goes on.
+        For a text a file, .csv or .nc; for a corpus a folder, in which a stopped run resumes.
     chart
         Where to draw: .svg, .png, .pdf, .html or .json.
     kind
@@ -83,49 +83,49 @@ def lm_head(
     if corpus is not None:
         _refuse(of_text, "one text", "a corpus was given")
         drawn = _kind(kind, "a corpus" if recipe is None else "a corpus with recipes")
-        found = _over(corpus, recipe, out, source)
+        dataset = _over(corpus, recipe, out, source)
     else:
         _refuse(of_corpus, "a corpus", "a text was given; name a file of clozes")
-        given, asked = text_of(text), _layer(layer)
-        drawn = _kind(kind, LAYERS if asked == "all" or isinstance(asked, list) else "a text")
+        content, layers = text_of(text), _layer(layer)
+        drawn = _kind(kind, LAYERS if layers == "all" or isinstance(layers, list) else "a text")
         if out is not None:
             check_file(out, (".csv", ".nc"))
-        found = _text(given, position, asked, TOP if top is None else top, truncate, source)
-        _write(found, out)
+        dataset = _text(content, position, layers, TOP if top is None else top, truncate, source)
+        _write(dataset, out)
     if chart is not None:
-        _draw(found, drawn, chart)
+        _draw(dataset, drawn, chart)
 
 
-def _refuse(options: Mapping[str, object], of: str, given: str) -> None:
-    """Before an option is left aside in silence."""
+def _refuse(options: Mapping[str, object], of: str, reason: str) -> None:
+    """Refuses options that would be ignored."""
     for name, value in options.items():
         if value is not None:
-            raise BadInput(f"{name} is for {of}, and {given}.")
+            raise BadInput(f"{name} is for {of}, and {reason}.")
 
 
-def _kind(asked: str | None, of: str) -> str:
-    """Before the work, not after it."""
-    if asked is not None and asked not in KINDS[of]:
-        others = " or ".join(repr(name) for name, kinds in KINDS.items() if asked in kinds)
+def _kind(kind: str | None, of: str) -> str:
+    """The kind of chart, checked before the work."""
+    if kind is not None and kind not in KINDS[of]:
+        others = " or ".join(repr(name) for name, kinds in KINDS.items() if kind in kinds)
         hint = f"; it is drawn of {others}" if others else ""
-        raise BadInput(f"There is no chart {asked!r} of {of}; there are: {', '.join(KINDS[of])}{hint}.")
-    return asked or KINDS[of][0]
+        raise BadInput(f"There is no chart {kind!r} of {of}; there are: {', '.join(KINDS[of])}{hint}.")
+    return kind or KINDS[of][0]
 
 
-def _corpus(given: str | None, limit: int | None, options: dict[str, Any]) -> "Corpus | None":
+def _corpus(name: str | None, limit: int | None, options: dict[str, Any]) -> "Corpus | None":
     """The corpus a file or a prefix names; None for a text."""
     from whence.text.readers import read
     from whence.text.readers.formats import formats
 
-    if given is None or "\n" in given:
+    if name is None or "\n" in name:
         return None
-    if given.partition(":")[0] in formats() and ":" in given:
-        return read(given, limit=limit, **options)
-    if len(given) > 4096 or not Path(given).is_file():
-        if given.endswith(".jsonl") and " " not in given:
-            raise BadInput(f"There is no file {given!r}.")
+    if name.partition(":")[0] in formats() and ":" in name:
+        return read(name, limit=limit, **options)
+    if len(name) > 4096 or not Path(name).is_file():
+        if name.endswith(".jsonl") and " " not in name:
+            raise BadInput(f"There is no file {name!r}.")
         return None
-    return _clozes(given, limit, options) if Path(given).suffix == ".jsonl" else read(given, limit=limit, **options)
+    return _clozes(name, limit, options) if Path(name).suffix == ".jsonl" else read(name, limit=limit, **options)
 
 
 def _clozes(path: str, limit: int | None, options: dict[str, Any]) -> "Corpus":
@@ -142,13 +142,13 @@ def _clozes(path: str, limit: int | None, options: dict[str, Any]) -> "Corpus":
     if "obj_label" in members:
         return read(f"lama:{path}", limit=limit, **options)
     names = {"text": TEXT, "label": ANSWER}
-    found = {role: next((name for name in wanted if name in members), None) for role, wanted in names.items()}
-    columns: dict[str, Any] = {role: name for role, name in found.items() if name is not None}
+    matched = {role: next((name for name in candidates if name in members), None) for role, candidates in names.items()}
+    columns: dict[str, Any] = {role: name for role, name in matched.items() if name is not None}
     return read(path, limit=limit, **columns | options)
 
 
 def _text(
-    given: str,
+    text: str,
     position: list[int] | None,
     layer: str | int | list[int] | None,
     top: int,
@@ -161,49 +161,49 @@ def _text(
     from whence.plot.terminal import stages
     from whence.sentence.lm_head import lm_head as stages_of_text
 
-    found = stages_of_text(source.load(), given, position, layer, top, truncate=truncate)
+    dataset = stages_of_text(source.load(), text, position, layer, top, truncate=truncate)
     console = Console(highlight=False)
-    for prediction in predictions(found):
+    for prediction in predictions(dataset):
         for line in stages(prediction, console.width):
             console.print(line, soft_wrap=True)
         console.print()
-    if found.sizes["layer"] > 1:
-        _print_lens(found)
+    if dataset.sizes["layer"] > 1:
+        _print_lens(dataset)
     else:
-        _print_grid(found)
-    return found
+        _print_grid(dataset)
+    return dataset
 
 
-def _layer(given: str | None) -> str | int | list[int] | None:
-    if given is None or given == "all":
-        return given
+def _layer(value: str | None) -> str | int | list[int] | None:
+    if value is None or value == "all":
+        return value
     try:
-        layers = [int(layer) for layer in given.split(",")]
+        layers = [int(layer) for layer in value.split(",")]
     except ValueError:
-        raise BadInput(f"A layer is a number, several with commas, or all, and {given!r} was given.") from None
+        raise BadInput(f"A layer is a number, several with commas, or all, and {value!r} was given.") from None
     return layers if len(layers) > 1 else layers[0]
 
 
-def _print_grid(found: "xarray.Dataset") -> None:
-    for place in range(found.sizes["position"]):
-        one = found.isel(layer=0, position=place)
-        names = [str(name) for name in one.stage.values]
+def _print_grid(dataset: "xarray.Dataset") -> None:
+    for place in range(dataset.sizes["position"]):
+        prediction = dataset.isel(layer=0, position=place)
+        names = [str(name) for name in prediction.stage.values]
         print("Spearman correlation of the scores over the vocabulary")
-        rows = [(name, *(f"{value:.2f}" for value in one.spearman.sel(stage=name).values)) for name in names]
+        rows = [(name, *(f"{value:.2f}" for value in prediction.spearman.sel(stage=name).values)) for name in names]
         table(("", *names), rows, right=tuple(range(1, len(names) + 1)))
 
 
-def _print_lens(found: "xarray.Dataset") -> None:
+def _print_lens(dataset: "xarray.Dataset") -> None:
     """The best token of every layer and stage."""
     from whence.plot import legible
 
-    names = [str(name) for name in found.stage.values]
-    for place in range(found.sizes["position"]):
-        one = found.isel(position=place)
+    names = [str(name) for name in dataset.stage.values]
+    for place in range(dataset.sizes["position"]):
+        prediction = dataset.isel(position=place)
         print("Best token by layer (rows) and step (columns)")
         rows = [
-            (str(layer), *(legible(str(word)) for word in one.top.sel(layer=layer, best=1).values))
-            for layer in one.layer.values[::-1]
+            (str(layer), *(legible(str(word)) for word in prediction.top.sel(layer=layer, best=1).values))
+            for layer in prediction.layer.values[::-1]
         ]
         table(("layer", *names), rows)
 
@@ -217,50 +217,55 @@ def _over(corpus: "Corpus", recipe: list[str] | None, out: Path | None, source: 
     model = source.load()
     with progress() as report:
         if recipe is None:
-            found = cloze(model, corpus, out=out, progress=report)
+            dataset = cloze(model, corpus, out=out, progress=report)
         else:
-            found = perturb(model, corpus, recipe, out=out, progress=report)
-    _print_counts(found)
-    if not found.attrs["scored"]:
+            dataset = perturb(model, corpus, recipe, out=out, progress=report)
+    _print_counts(dataset)
+    if not dataset.attrs["scored"]:
         raise BadInput("No answer could be looked for; a sentence needs a mask, and a label that is one token.")
-    _print_hits(found) if recipe is None else _print_recipes(found)
-    return found
+    _print_hits(dataset) if recipe is None else _print_recipes(dataset)
+    return dataset
 
 
-def _print_counts(found: "xarray.Dataset") -> None:
+def _print_counts(dataset: "xarray.Dataset") -> None:
     import json
 
     from whence.corpus.questions import FIRST, SCORED
 
-    print(f"{found.attrs['scored']:,} of {found.attrs['sentences']:,} answers looked for")
-    for outcome, count in json.loads(found.attrs["outcomes"]).items():
+    print(f"{dataset.attrs['scored']:,} of {dataset.attrs['sentences']:,} answers looked for")
+    for outcome, count in json.loads(dataset.attrs["outcomes"]).items():
         if outcome == FIRST:
             print(f"  {count:,} of them at the first of several masks")
         elif outcome != SCORED:
             print(f"  {count:,} left out: {outcome}")
 
 
-def _print_hits(found: "xarray.Dataset") -> None:
-    last = found.spearman.isel(other_stage=-1).mean("sentence")
+def _print_hits(dataset: "xarray.Dataset") -> None:
+    last = dataset.spearman.isel(other_stage=-1).mean("sentence")
     rows = [
         (
             str(stage),
-            *(f"{int(found.hits.sel(stage=stage, k=k)):,}" for k in SHOWN),
+            *(f"{int(dataset.hits.sel(stage=stage, k=k)):,}" for k in SHOWN),
             f"{float(last.sel(stage=stage)):.2f}",
         )
-        for stage in found.stage.values
+        for stage in dataset.stage.values
     ]
     head = ("stage", *(f"@{k}" for k in SHOWN), "Spearman with the last")
     table(head, rows, right=tuple(range(1, len(head))))
 
 
-def _print_recipes(found: "xarray.Dataset") -> None:
-    stage = found.stage.values[-1]
-    rows = [("as it is", f"{found.attrs['scored']:,}", *_counts(found.hits.sel(stage=stage)), "")]
-    for recipe in found.recipe.values:
-        one = found.sel(recipe=recipe, stage=stage)
+def _print_recipes(dataset: "xarray.Dataset") -> None:
+    stage = dataset.stage.values[-1]
+    rows = [("as it is", f"{dataset.attrs['scored']:,}", *_counts(dataset.hits.sel(stage=stage)), "")]
+    for recipe in dataset.recipe.values:
+        changed = dataset.sel(recipe=recipe, stage=stage)
         rows.append(
-            (str(recipe), f"{int(one.applied):,}", *_counts(one.hits_after), f"{float(one.spearman.mean()):.2f}")
+            (
+                str(recipe),
+                f"{int(changed.applied):,}",
+                *_counts(changed.hits_after),
+                f"{float(changed.spearman.mean()):.2f}",
+            )
         )
     head = ("recipe", "sentences", *(f"@{k}" for k in SHOWN), "Spearman with before")
     table(head, rows, right=tuple(range(1, len(head))))
@@ -270,20 +275,20 @@ def _counts(hits: "xarray.DataArray") -> list[str]:
     return [f"{int(hits.sel(k=k)):,}" for k in SHOWN]
 
 
-def _write(found: "xarray.Dataset", out: Path | None) -> None:
+def _write(dataset: "xarray.Dataset", out: Path | None) -> None:
     if out is None:
         return
     if out.suffix == ".nc":
-        found.to_netcdf(out)
+        dataset.to_netcdf(out)
     else:
         names = ["top", "top_id", "top_score"]
-        write_csv(found[names].to_dataframe()[names].reset_index(), out)
+        write_csv(dataset[names].to_dataframe()[names].reset_index(), out)
     print(f"Written: {out}")
 
 
-def _draw(found: "xarray.Dataset", kind: str, chart: Path) -> None:
+def _draw(dataset: "xarray.Dataset", kind: str, chart: Path) -> None:
     from whence.plot import lm_head as charts
     from whence.plot.charts import write
 
-    write(charts.drawn(found, kind), chart)
+    write(charts.drawn(dataset, kind), chart)
     print(f"Drawn: {chart}")

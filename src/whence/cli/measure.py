@@ -39,7 +39,7 @@ def measure(
     batch_tokens: int = 2048,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Measure every sentence of a corpus into tables. The same command again goes on with a run that was stopped.
+    """Measure every sentence of a corpus into tables. The same command resumes a run that was stopped.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def measure(
     skip_bad
         Leave out and count malformed records instead of stopping at the first.
     limit
-        Take only so many sentences.
+        Stop after this many sentences.
     engine
         Where the work is done: in this process, or on a Ray cluster.
     address
@@ -83,14 +83,14 @@ def measure(
     from whence.corpus.run import run
     from whence.text import readers
 
-    asked = asked_for(_listed(measures), options)
+    requested = asked_for(_listed(measures), options)
     sentences = readers.read(corpus, skip_bad=skip_bad, limit=limit, **reading(read))
     model = source.load()
     with going_on(out), _progress() as report:
         run(
             model,
             sentences,
-            asked,
+            requested,
             out,
             engine=engine,
             address=address,
@@ -136,7 +136,7 @@ def _summary(out: str, sentences: "Corpus") -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int | None], None]]:
-    """Sentences done, how many a second, and the time left where the corpus knows its length."""
+    """Sentences done, how many per second, and the time left where the corpus knows its length."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -46,7 +46,7 @@ def serve(
     if tokens < 1:
         raise BadInput(f"The longest sentence has at least 1 token, and {tokens} was given.")
     sources = [source.named(name) for name in models] or [source]
-    loaded = [one.load() for one in sources]
+    loaded = [named.load() for named in sources]
     by_name = {model.id: model for model in loaded}
     limits = Limits(tokens=tokens)
     serve(by_name, host=host, port=port, hosts=allow_host, limits=limits, token=token, browse=browse)

@@ -67,43 +67,43 @@ class Source:
 
 @contextmanager
 def going_on(out: str | Path) -> Iterator[None]:
-    """Says, when the work is stopped by hand, that nothing is lost."""
+    """Says on Ctrl-C that nothing is lost."""
     try:
         yield
     except KeyboardInterrupt:
-        print(f"whence: stopped; finished parts are kept in {out}, and the same command goes on.", file=sys.stderr)
+        print(f"whence: stopped; finished parts are kept in {out}, and the same command resumes.", file=sys.stderr)
         raise
 
 
-def reading(given: str | None) -> dict[str, Any]:
+def reading(argument: str | None) -> dict[str, Any]:
     """The options of a corpus's format, as whence.read takes them, from "text=review,label=stars"."""
-    found: dict[str, Any] = {}
-    for part in re.split(r",\s*(?=\w+=)", given) if given else ():
+    options: dict[str, Any] = {}
+    for part in re.split(r",\s*(?=\w+=)", argument) if argument else ():
         name, _, value = part.strip().partition("=")
         if not name or not value or name in APART:
             raise BadInput(f"--read takes options as in text=review,label=stars, and {part!r} was given.")
         if name in SWITCHES and value not in SWITCHES[name]:
             raise BadInput(f"{name!r} is {' or '.join(SWITCHES[name])}, and {value!r} was given.")
-        found[name] = SWITCHES.get(name, {}).get(value, value)
-    return found
+        options[name] = SWITCHES.get(name, {}).get(value, value)
+    return options
 
 
-def asked_for(measures: list[str], given: str | None) -> "list[str | Options]":
+def asked_for(measures: list[str], argument: str | None) -> "list[str | Options]":
     """Measures, as whence.measure takes them, with those of the options, "norm=spectral,error=0.05", that each has."""
     from whence.measures.registry import measures as registered
     from whence.measures.registry import with_options
 
     known = {name for measure in registered().values() for name in measure.options.names()}
-    found: dict[str, Any] = {}
-    for part in given.split(",") if given else ():
+    options: dict[str, Any] = {}
+    for part in argument.split(",") if argument else ():
         name, _, value = part.strip().partition("=")
         if name not in known or not value:
             raise BadInput(
                 f"--options takes options as in norm=spectral,error=0.05, and {part.strip()!r} was given; there are:"
                 f" {', '.join(sorted(known))}."
             )
-        found[name] = _number(value)
-    return with_options(measures, found)
+        options[name] = _number(value)
+    return with_options(measures, options)
 
 
 def _number(value: str) -> int | float | str:
@@ -115,18 +115,18 @@ def _number(value: str) -> int | float | str:
     return value
 
 
-def text_of(given: str | None) -> str:
+def text_of(text: str | None) -> str:
     from whence.text.sentence import decode
 
-    if given not in (None, STANDARD_INPUT):
-        return given
-    if given is None and sys.stdin.isatty():
+    if text not in (None, STANDARD_INPUT):
+        return text
+    if text is None and sys.stdin.isatty():
         raise BadInput('No text was given; for example: whence explain "Paris is the capital of [MASK]."')
     return decode(sys.stdin.buffer.read(), "Standard input")
 
 
 def check_file(out: Path, endings: tuple[str, ...]) -> None:
-    """Before the work, not after it."""
+    """Refuses a file that cannot be written, before the work."""
     if out.is_dir():
         raise BadInput(f"{str(out)!r} is a folder; name a file in it.")
     if out.suffix not in endings:

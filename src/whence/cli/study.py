@@ -30,7 +30,7 @@ def study(
     data
         A corpus, as for `whence measure`; several may be given, each with a --data of its own.
     out
-        The folder of the report, its charts, tables and runs. The same command again goes on where it was stopped.
+        The folder of the report, its charts, tables and runs. The same command resumes where it was stopped.
     read
         How to read the corpora: options of their format, as in text=review or header=no.
     quick
@@ -65,10 +65,10 @@ def study(
 def _summary(page: Path) -> None:
     import json
 
-    found = json.loads((page.parent / "findings.json").read_text(encoding="utf-8"))
+    findings = json.loads((page.parent / "findings.json").read_text(encoding="utf-8"))
     words = {True: "confirmed    ", False: "not confirmed", None: "not decided  "}
-    for claim in found["claims"]:
+    for claim in findings["claims"]:
         print(f"{words[claim['confirmed']]}  {claim['says']} ({claim['statistic']})")
-    for left in found["left_out"]:
+    for left in findings["left_out"]:
         print(f"left out       {left['what']}: {left['why']}.")
     print(f"\nThe report: {page.resolve()}")

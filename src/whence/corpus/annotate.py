@@ -34,7 +34,7 @@ class Coded:
 
     @cached_property
     def word_ids(self) -> list[int | None]:
-        """The place of the word each token starts in."""
+        """The index of the word each token starts in."""
         return self.encoded.word_ids
 
     @cached_property
@@ -44,11 +44,11 @@ class Coded:
 
     @property
     def averaging(self) -> Float[np.ndarray, "w t"]:
-        """A row per word that has tokens: the mean over its pieces."""
-        found = np.zeros((len(self.pieces), len(self)), dtype=np.float32)
+        """One row per word that has tokens: the weights of the mean over its pieces."""
+        weights = np.zeros((len(self.pieces), len(self)), dtype=np.float32)
         for row, tokens in enumerate(self.pieces.values()):
-            found[row, tokens] = 1 / len(tokens)
-        return found
+            weights[row, tokens] = 1 / len(tokens)
+        return weights
 
     def label(self, word: int, name: str) -> str | None:
         return self.sentence.words[word].labels.get(name)

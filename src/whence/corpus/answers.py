@@ -34,15 +34,15 @@ def answers(
     part_size: int,
     progress: Progress | None,
 ) -> pa.Table:
-    """compute(sentences) of every part, joined; with `out`, parts that the folder has are read from it."""
+    """compute(sentences) of every part, joined; with `out`, finished parts are read from that folder."""
     part_size = whole("part_size", part_size, 1)
-    given = list(sentences(corpus))
-    if not given:
+    texts = list(sentences(corpus))
+    if not texts:
         raise BadInput("The corpus is empty; give at least one sentence with a mask.")
     if out is None:
-        return pa.concat_tables(_in_memory(given, part_size, compute, progress))
-    store, wanted = at(out), manifest(kind, model, {"part_size": part_size, **settings}, corpus)
-    with store.locked(), resumed(store, wanted, SHAPE, given, progress) as work:
+        return pa.concat_tables(_in_memory(texts, part_size, compute, progress))
+    store, requested = at(out), manifest(kind, model, {"part_size": part_size, **settings}, corpus)
+    with store.locked(), resumed(store, requested, SHAPE, texts, progress) as work:
         for part in work.pending():
             about = {"sha256": part.sha256, "sentences": len(part.sentences)}
             table = as_parquet(_table(compute(part.sentences)))
@@ -52,19 +52,19 @@ def answers(
 
 
 def column(table: pa.Table, name: str, *shape: int) -> np.ndarray:
-    """A column as an array: one value a row, or as many as the shape says."""
+    """A column as an array: one value per row, or an array of this shape per row."""
     if not shape:
         return table[name].to_numpy()
     return table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, *shape)
 
 
 def _in_memory(
-    given: Sequence[object], part_size: int, compute: Compute, progress: Progress | None
+    texts: Sequence[object], part_size: int, compute: Compute, progress: Progress | None
 ) -> Iterator[pa.Table]:
-    for part in cut(given, part_size):
+    for part in cut(texts, part_size):
         yield _table(compute(part.sentences))
         if progress is not None:
-            progress(part.first + len(part.sentences), len(given))
+            progress(part.first + len(part.sentences), len(texts))
 
 
 def _read(store: Store) -> Iterator[pa.Table]:
@@ -77,7 +77,7 @@ def _table(columns: Columns) -> pa.Table:
 
 
 def _array(values: np.ndarray | Sequence[str]) -> pa.Array:
-    """Arrays with more than one axis become lists of one length."""
+    """Arrays with more than one axis become lists of a fixed length."""
     if not isinstance(values, np.ndarray) or values.ndim == 1:
         return pa.array(values)
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), int(np.prod(values.shape[1:])))

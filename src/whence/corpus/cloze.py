@@ -16,7 +16,7 @@ from torch import Tensor
 
 from whence._arguments import whole
 from whence.corpus.answers import Columns, answers, column
-from whence.corpus.questions import FIRST, SCORED, Question, answer_of, question
+from whence.corpus.questions import FIRST, SCORED, Question, answer_of, question_of
 from whence.corpus.resume import Progress
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at
@@ -42,13 +42,13 @@ def cloze(
     """Where each stage of the head puts the answers of a cloze corpus, as hits@1..100, and how alike the stages are.
 
     The corpus is any iterable of sentences with a mask and labels["answer"]; see whence.read("lama:FILE"). With `out`,
-    finished parts are kept in that folder, and the same call goes on where it was stopped.
-    `place(sentence, stage)` is where the answer stands, NaN where there is none to look for: `outcome` says why. A
-    sentence with a mask has `spearman` and `pearson` also when its answer is not one token (Podkorytov et al. 2021).
+    finished parts are kept in that folder, and the same call resumes where it was stopped.
+    `place(sentence, stage)` is the rank of the answer, NaN where there is none to look for: `outcome` says why. A
+    sentence with a mask has `spearman` and `pearson` even if its answer is not one token (Podkorytov et al. 2021).
 
     >>> from whence.text.sentence import Sentence
-    >>> found = whence.cloze(whence.load(), [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})])
-    >>> found.place.dims, found.hits.dims
+    >>> ranks = whence.cloze(whence.load(), [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})])
+    >>> ranks.place.dims, ranks.hits.dims
     (('sentence', 'stage'), ('stage', 'k'))
     """
     stages = stages_of(loaded(model).anatomy)
@@ -58,36 +58,37 @@ def cloze(
     return _dataset(table, stages.names).assign_attrs(provenance(model, ["cloze"], {}) | counted(table))
 
 
-def together(stages: Stages, asked: Sequence[Question]) -> list[list[int]]:
-    """Places of questions to be read together: of like length, and as many as the scores have room for."""
+def together(stages: Stages, questions: Sequence[Question]) -> list[list[int]]:
+    """Batches of questions by index: of similar length, and as many as there is room for their scores."""
     row = 4 * len(stages.names) * stages.embeddings.shape[1]
-    return batches([len(one.ids) for one in asked], lambda longest: min(BATCH, ROOM // row))
+    return batches([len(question.ids) for question in questions], lambda longest: min(BATCH, ROOM // row))
 
 
-def answered(model: Model, stages: Stages, asked: Sequence[Question]) -> Float[Tensor, "n g v"]:
-    """What every stage says at the place each question asks about."""
-    batch = padded([one.batch for one in asked], padding_id(model.anatomy, model.tokenizer))
+def answered(model: Model, stages: Stages, questions: Sequence[Question]) -> Float[Tensor, "n g v"]:
+    """The scores of every stage at the position each question asks about."""
+    batch = padded([question.batch for question in questions], padding_id(model.anatomy, model.tokenizer))
     last = [model.anatomy.layers]
-    states = states_at(model.anatomy, batch, range(len(asked)), [one.position for one in asked], last)
+    states = states_at(model.anatomy, batch, range(len(questions)), [question.position for question in questions], last)
     return scores(stages, states[0])
 
 
-def places(found: Float[Tensor, "n g v"], asked: Sequence[Question]) -> Float[np.ndarray, "n g"]:
-    """The place of every answer at every stage; NaN where there is none."""
-    token = torch.tensor([one.answer if one.answer is not None else -1 for one in asked], device=found.device)
-    ranks = place(found, token.clamp(min=0)[:, None].expand(found.shape[:2])).cpu().numpy().astype(np.float32)
+def places(values: Float[Tensor, "n g v"], questions: Sequence[Question]) -> Float[np.ndarray, "n g"]:
+    """The rank of every answer at every stage; NaN where there is none."""
+    tokens = [-1 if question.answer is None else question.answer for question in questions]
+    token = torch.tensor(tokens, device=values.device)
+    ranks = place(values, token.clamp(min=0)[:, None].expand(values.shape[:2])).cpu().numpy().astype(np.float32)
     ranks[token.cpu().numpy() < 0] = np.nan
     return ranks
 
 
-def described(part: Sequence[Sentence], outcomes: Sequence[str], asked: Sequence[Question | None]) -> dict[str, Any]:
-    """What is kept of every sentence whatever is measured."""
+def described(part: Sequence[Sentence], outcomes: list[str], questions: Sequence[Question | None]) -> dict[str, Any]:
+    """The columns that every sentence has, whatever is measured."""
     return {
-        "id": [given.id for given in part],
-        "text": [given.text for given in part],
-        "answer": [answer_of(given) for given in part],
-        "outcome": list(outcomes),
-        "position": np.array([-1 if one is None else one.position for one in asked], dtype=np.int32),
+        "id": [sentence.id for sentence in part],
+        "text": [sentence.text for sentence in part],
+        "answer": [answer_of(sentence) for sentence in part],
+        "outcome": outcomes,
+        "position": np.array([-1 if question is None else question.position for question in questions], dtype=np.int32),
     }
 
 
@@ -103,7 +104,7 @@ def coordinates(table: pa.Table, names: Sequence[str]) -> dict[str, Any]:
 
 
 def hits(ranks: Float[np.ndarray, "*b n g"]) -> np.ndarray:
-    """How many answers are among the k best, for k from 1 to 100: "*b g k"."""
+    """How many answers are among the top k, for k from 1 to 100: "*b g k"."""
     return np.stack([(ranks <= k).sum(axis=-2) for k in range(1, HITS + 1)], axis=-1)
 
 
@@ -115,21 +116,20 @@ def counted(table: pa.Table) -> dict[str, Any]:
 
 
 def _columns(model: Model, stages: Stages, part: Sequence[Sentence]) -> Columns:
-    """One part as columns, a row a sentence."""
-    found = [question(model, given) for given in part]
-    asked = [one for one, _ in found]
+    """One part as columns, one row per sentence."""
+    parsed = [question_of(model, sentence) for sentence in part]
+    questions = [question for question, _ in parsed]
     number = len(stages.names)
     ranks = np.full((len(part), number), np.nan, dtype=np.float32)
     alike = {name: np.full((len(part), number, number), np.nan, dtype=np.float32) for name in ("spearman", "pearson")}
-    there = [place for place, one in enumerate(asked) if one is not None]
-    questions = [one for one in asked if one is not None]
-    for batch in together(stages, questions):
-        rows, these = [there[place] for place in batch], [questions[place] for place in batch]
-        said = answered(model, stages, these)
-        ranks[rows] = places(said, these)
-        alike["spearman"][rows] = spearman(said).float().cpu().numpy()
-        alike["pearson"][rows] = pearson(said).float().cpu().numpy()
-    return described(part, [outcome for _, outcome in found], asked) | {"place": ranks, **alike}
+    masked = [(row, question) for row, question in enumerate(questions) if question is not None]
+    for batch in together(stages, [question for _, question in masked]):
+        rows, batched = [masked[index][0] for index in batch], [masked[index][1] for index in batch]
+        stage_scores = answered(model, stages, batched)
+        ranks[rows] = places(stage_scores, batched)
+        alike["spearman"][rows] = spearman(stage_scores).float().cpu().numpy()
+        alike["pearson"][rows] = pearson(stage_scores).float().cpu().numpy()
+    return described(part, [outcome for _, outcome in parsed], questions) | {"place": ranks, **alike}
 
 
 def _dataset(table: pa.Table, names: Sequence[str]) -> xarray.Dataset:

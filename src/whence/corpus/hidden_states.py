@@ -1,7 +1,7 @@
-"""The hidden states of a corpus, written once: part by part into one file per layer, resumed where it stopped.
+"""The hidden states of a corpus, cached on disk: written part by part into one file per layer, and resumable.
 
-Beside the layers lie the ids of the tokens, which of them are special, and the lengths of the sentences. A part writes
-to its own stretch of each file; its record has the checksums of these stretches.
+Further files hold the ids of the tokens, which of them are special, and the lengths of the sentences. A part writes
+to its own byte range of each file; its record has the checksums of these ranges.
 """
 
 import os
@@ -32,14 +32,14 @@ from whence.models.memory import attention_bytes, claim
 from whence.sealed import Damaged, digest
 
 PART = 64  # sentences
-BATCH_BYTES = 2**27  # of the states of one pass, all layers
+BATCH_BYTES = 2**27  # of the states of one forward pass, all layers
 BATCH_TOKENS = 2048
 IDS, SPECIAL, LENGTHS = "ids.int32", "special.bool", "lengths.int32"
 SHAPE = shape({"embeddings": str, "truncate": bool})
 
 
 def default_folder() -> Path:
-    """WHENCE_CACHE, or whence in the user's folder for what can be made again."""
+    """WHENCE_CACHE, or whence in the user's cache folder."""
     if "WHENCE_CACHE" in os.environ:
         return Path(os.environ["WHENCE_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whence"
@@ -62,11 +62,11 @@ def states_of(
     for part in cut(corpus, PART):
         hashes.append(part.sha256)
         count += len(part.sentences)
-    wanted = manifest("states", model, {"part_size": PART, "embeddings": embeddings, "truncate": truncate}, corpus)
-    store = at(Path(cache or default_folder()) / "states" / digest([run_id(wanted), hashes])[:40])
+    requested = manifest("states", model, {"part_size": PART, "embeddings": embeddings, "truncate": truncate}, corpus)
+    store = at(Path(cache or default_folder()) / "states" / digest([run_id(requested), hashes])[:40])
     with store.locked(wait=True):
         _forget_damaged(store)
-        with resumed(store, wanted, SHAPE, corpus, progress, count) as work:
+        with resumed(store, requested, SHAPE, corpus, progress, count) as work:
             writer = _Writer(model, work.store, embeddings, truncate, memory_limit)
             for part in work.pending():
                 _check_unchanged(hashes[: part.number + 1] == work.hashes)
@@ -74,11 +74,11 @@ def states_of(
             _check_unchanged(hashes == work.hashes)
             writer.cut_off(work)
             work.finish()
-    return _opened(Path(store.root), model, wanted["model"]["weights_sha256"], digest(hashes))
+    return _opened(Path(store.root), model, requested["model"]["weights_sha256"], digest(hashes))
 
 
 def _forget_damaged(store: Store) -> None:
-    """States can be made again, and so can what is said of them."""
+    """Deletes a damaged manifest: states can be computed again."""
     try:
         read_manifest(store, ("states",), SHAPE)
     except Damaged:
@@ -93,7 +93,7 @@ def _check_unchanged(same: bool) -> None:
 
 @dataclass(frozen=True)
 class _Writer:
-    """From the sentences of a part to its stretch of every file."""
+    """Writes the states of a part to its byte range of every file."""
 
     model: Model
     store: Store
@@ -102,21 +102,21 @@ class _Writer:
     memory_limit: int | None
 
     def write(self, part: Part, token: int) -> dict[str, Any]:
-        """The record of a part whose first token this is, once its states are on the disk."""
-        encoded = [self._encode(each, number) for number, each in enumerate(part.sentences, part.first + 1)]
-        tokens = sum(len(one.tokens) for one in encoded)
+        """The record of the part that begins at this token, once its states are on disk."""
+        encoded = [self._encode(sentence, number) for number, sentence in enumerate(part.sentences, part.first + 1)]
+        tokens = sum(len(sentence.tokens) for sentence in encoded)
         starts, ends = self._ends(part.first, token), self._ends(part.first + len(encoded), token + tokens)
         self._put(encoded, token, starts)
-        stretches = {
+        ranges = {
             name: {"first": first, "bytes": ends[name] - first, "sha256": self.store.sha256(name, first, ends[name])}
             for name, first in starts.items()
         }
         about = {"sha256": part.sha256, "sentences": len(encoded), "tokens": tokens}
-        return write_record(self.store, part.number, stretches, about)
+        return write_record(self.store, part.number, ranges, about)
 
     def _put(self, encoded: list[Encoded], token: int, starts: dict[str, int]) -> None:
-        """Sentences are written as they come from the model, each to its place."""
-        first = np.cumsum([token, *(len(one.tokens) for one in encoded)])
+        """Writes sentences as they come from the model, each to its place in the files."""
+        first = np.cumsum([token, *(len(sentence.tokens) for sentence in encoded)])
         with self._opened(starts) as files:
             for name, values in _of_tokens(encoded).items():
                 files[name].write(values.tobytes())
@@ -126,14 +126,14 @@ class _Writer:
                     files[layer_name(layer)].write(rows.tobytes())
 
     def cut_off(self, work: Resumable) -> None:
-        """What an interruption left behind the last part."""
+        """Truncates what an interrupted attempt left after the last part."""
         for name, end in self._ends(work.totals["sentences"], work.totals["tokens"]).items():
             with open(self.store.path(name), "ab") as file:
                 file.truncate(end)
 
     @contextmanager
     def _opened(self, starts: dict[str, int]) -> Iterator[dict[str, BinaryIO]]:
-        """The files, each at the place where the part begins; flushed to the disk in the end."""
+        """The files, each at the offset where the part begins; flushed to disk in the end."""
         try:
             with ExitStack() as opened:
                 files: dict[str, BinaryIO] = {}
@@ -158,10 +158,10 @@ class _Writer:
         return encoded
 
     def _states(self, encoded: list[Encoded]) -> Iterator[tuple[int, np.ndarray]]:
-        """The place of every sentence and its states, layer x token x width; sentences of like length share a pass."""
+        """The index and the states of every sentence, layer x token x width; batched by similar length."""
         anatomy = self.model.anatomy
         most = min(BATCH_TOKENS, BATCH_BYTES // (4 * anatomy.width * (anatomy.layers + 1)))
-        for places in batches([len(one.tokens) for one in encoded], lambda longest: most // longest):
+        for places in batches([len(sentence.tokens) for sentence in encoded], lambda longest: most // longest):
             batch = padded([encoded[place].batch for place in places], padding_id(anatomy, self.model.tokenizer))
             layers = self._layers(batch)
             for row, place in enumerate(places):
@@ -179,7 +179,7 @@ class _Writer:
         return layers
 
     def _ends(self, sentences: int, tokens: int) -> dict[str, int]:
-        """File -> how many bytes so many sentences and tokens take."""
+        """File -> its size in bytes after so many sentences and tokens."""
         width = 4 * self.model.anatomy.width
         layers = {layer_name(layer): width * tokens for layer in range(self.model.anatomy.layers + 1)}
         return layers | {IDS: 4 * tokens, SPECIAL: tokens, LENGTHS: 4 * sentences}
@@ -187,9 +187,9 @@ class _Writer:
 
 def _of_tokens(encoded: list[Encoded]) -> dict[str, np.ndarray]:
     return {
-        IDS: np.concatenate([one.batch.ids[0].numpy() for one in encoded]).astype(np.int32),
-        SPECIAL: np.concatenate([one.special for one in encoded]),
-        LENGTHS: np.array([len(one.tokens) for one in encoded], dtype=np.int32),
+        IDS: np.concatenate([sentence.batch.ids[0].numpy() for sentence in encoded]).astype(np.int32),
+        SPECIAL: np.concatenate([sentence.special for sentence in encoded]),
+        LENGTHS: np.array([len(sentence.tokens) for sentence in encoded], dtype=np.int32),
     }
 
 

@@ -1,4 +1,4 @@
-"""Can a hidden vector still be traced to its token: token identifiability (Brunner et al. 2020, section 4 and B).
+"""Token identifiability: can a hidden vector still be traced to its token (Brunner et al. 2020, sections 4 and B)?
 
 The rate is the share of tokens whose hidden vector, after a probe fitted on other sentences, has the token's own input
 embedding as its nearest neighbour among those of its sentence.
@@ -70,13 +70,13 @@ def identify(
                  applied to every sentence as it was fitted
     loss         "cosine" or "l2", for the fit and for the look-up
     solver       "fast" (closed form) or "adam" (as published; `learning_rate` is its own)
-    layers       those whose vectors are probed, 1 to the last unless given; 0 is the input embedding itself
+    layers       whose vectors are probed, 1 to the last unless given; 0 is the input embedding itself
     test_layers  also test every probe on these: `transfer(trained_on, tested_on, fold)`
     target       "input" embedding, or the state of the "previous" layer
-    offset       recover the token so many positions to the right (left when negative)
+    offset       recover the token this many positions to the right (left when negative)
     train_share  fit on this share of the training sentences
     embeddings   "output" of the embedding layer, or the "sum" before its norm
-    tokens       add the outcome of every token, to be broken down by what is known of it
+    tokens       add the outcome of every token, to be broken down by its annotations
 
     States are kept in `cache` (WHENCE_CACHE, or the user's cache folder): a second experiment reads them from there.
     After Brunner et al. (2020), sections 4 and B.
@@ -94,29 +94,29 @@ def identify(
     texts = list(corpus) if isinstance(sentences(corpus), Iterator) else corpus  # it is read more than once
     count, fitted = loaded(model).anatomy.layers, saved.named(probe, model)
     every = range(1, count + 1) if fitted is None else ()
-    wanted = sorted(set(_arguments.layers(every if layers is None else layers, 0, count, some=layers is not None)))
+    probed = sorted(set(_arguments.layers(every if layers is None else layers, 0, count, some=layers is not None)))
     others = _arguments.layers(() if test_layers is None else test_layers, 0, count, some=test_layers is not None)
     across = tuple(sorted(set(others)))
     states = states_of(model, texts, embeddings, truncate, cache, memory_limit, progress)
     if fitted is None:
         settings = Settings(str(probe), loss, solver, target, offset, seed, learning_rate, across)
         cuts = folds_of(len(states.lengths), folds, seed, train_share)
-        done = _experiment(states, settings, cuts, wanted, save is not None, progress)
+        done = _experiment(states, settings, cuts, probed, save is not None, progress)
     else:
-        done = _applied(states, fitted, wanted, across)
+        done = _applied(states, fitted, probed, across)
     dataset = labelled(done.results, states, done.settings, done.folds, done.layers)
     if tokens:
         labels = columns(model, texts, states, truncate)
         dataset = dataset.merge(outcomes(done.results, states, done.layers, labels))
-    more = {"embeddings": embeddings, "train_share": train_share, "truncate": truncate, "folds": len(done.folds)}
-    dataset = dataset.assign_attrs(_about(model, corpus, states, done.settings, more))
+    extra = {"embeddings": embeddings, "train_share": train_share, "truncate": truncate, "folds": len(done.folds)}
+    dataset = dataset.assign_attrs(_about(model, corpus, states, done.settings, extra))
     if save is not None:
         _save(Path(save), done, dataset.attrs)
     return dataset
 
 
-def _check_choices(**given: str) -> None:
-    for name, value in given.items():
+def _check_choices(**choices: str) -> None:
+    for name, value in choices.items():
         if value not in CHOICES[name]:
             raise BadInput(f"There is no {name} {value!r}; there are: {', '.join(CHOICES[name])}.")
 
@@ -142,17 +142,17 @@ def _experiment(
     return Done(settings, folds, layers, run(states, settings, folds, layers, keep_weights, progress))
 
 
-def _applied(states: States, probes: saved.Saved, wanted: list[int], across: tuple[int, ...]) -> Done:
-    """Saved probes on every sentence: there is nothing to train, so all are test sentences."""
+def _applied(states: States, probes: saved.Saved, probed: list[int], across: tuple[int, ...]) -> Done:
+    """Saved probes, tested on every sentence: nothing is trained, so all are test sentences."""
     settings = replace(probes.settings, test_layers=across)
     _check_offset(states, settings.offset)
-    there = sorted({layer for layer, _ in probes.fitted})
-    missing = [layer for layer in wanted if layer not in there]
+    available = sorted({layer for layer, _ in probes.fitted})
+    missing = [layer for layer in probed if layer not in available]
     if missing:
-        raise BadInput(f"{str(probes.path)!r} has no probe for layer {missing[0]}; it has those of {there}.")
+        raise BadInput(f"{str(probes.path)!r} has no probe for layer {missing[0]}; it has those of {available}.")
     none, every = np.empty(0, dtype=np.int64), np.arange(len(states.lengths))
     folds = [Fold(number, none, none, every) for number in sorted({fold for _, fold in probes.fitted})]
-    layers = wanted or there
+    layers = probed or available
     results = [
         tested(settings, states, layer, fold, Fitted(probes.weights(layer, fold.number), {}))
         for layer in layers
@@ -167,9 +167,9 @@ def _save(path: Path, done: Done, about: dict[str, Any]) -> None:
 
 
 def _about(
-    model: Model, corpus: Iterable[object], states: States, settings: Settings, more: dict[str, Any]
+    model: Model, corpus: Iterable[object], states: States, settings: Settings, extra: dict[str, Any]
 ) -> dict[str, Any]:
-    """Where the numbers came from, in types that every file format keeps."""
+    """The provenance of the numbers, in types that every file format keeps."""
     own = {
         "papers": "brunner2020",
         "corpus": str(getattr(corpus, "name", "")),
@@ -184,4 +184,4 @@ def _about(
         "target": settings.target,
         "offset": settings.offset,
     }
-    return provenance(model, ["identify"], asdict(settings) | more) | own
+    return provenance(model, ["identify"], asdict(settings) | extra) | own

@@ -1,4 +1,4 @@
-"""What a folder of parts was made from, and whether the same work may resume there."""
+"""The manifest: what a folder of parts was made from, and whether the same work may resume there."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,10 +10,10 @@ from whence.models import fingerprint
 from whence.models.load import Model
 from whence.sealed import COUNT, POSITIVE, Damaged, Shape, digest, sealed
 
-REFUSE = "refuse"  # sentences that are too long; parts done so far had none then
+REFUSE = "refuse"  # sentences that are too long: the finished parts then have none
 _SECTIONS = ("schema", "model", "plan", "versions")
 _CHANGING = ("model id", "plan too_long")
-# what a record must be when it is read back, and a manifest when the work is finished
+# the shape of a record that is read back, and of the manifest of finished work
 RECORD = {
     "sha256": str,
     "too_long?": str,
@@ -28,7 +28,7 @@ FINISHED = {
 
 
 def shape(plan: Mapping[str, Shape]) -> Shape:
-    """What a manifest must be when it is read back, with these parameters beside the size of the parts."""
+    """The shape of a manifest that is read back, with these parameters beside the size of the parts."""
     return {
         "finished": bool,
         "corpus": {"name": str, "limit": int | None, "parts?": COUNT, "sha256?": str},
@@ -60,41 +60,41 @@ def manifest(kind: str, model: Model, plan: Mapping[str, Any], corpus: object) -
 
 
 def run_id(manifest: Mapping[str, Any]) -> str:
-    """A digest of all that keeps work from being resumed, by which its parts know it."""
+    """A digest of everything that must be the same to resume; every part's record has it."""
     sections = [_flat(section, manifest[section]) for section in _SECTIONS]
-    return digest([{name: value for name, value in each.items() if name not in _CHANGING} for each in sections])
+    return digest([{name: value for name, value in content.items() if name not in _CHANGING} for content in sections])
 
 
-def begun(store: Store, wanted: dict[str, Any], expected: Shape) -> dict[str, Any]:
-    """The manifest, written if the folder is new or has lost it, compared if work was begun there."""
-    there = read_manifest(store, (wanted["kind"],), expected)
+def begun(store: Store, requested: dict[str, Any], expected: Shape) -> dict[str, Any]:
+    """The manifest: written if the folder has none, otherwise compared with the one that is there."""
+    there = read_manifest(store, (requested["kind"],), expected)
     if there is None:
-        _check_parts(store, wanted["plan"].get("too_long"))
-        store.write(MANIFEST, sealed(wanted))
-        return wanted
-    if (why := _differs(there, wanted)) is not None:
+        _check_parts(store, requested["plan"].get("too_long"))
+        store.write(MANIFEST, sealed(requested))
+        return requested
+    if (why := _differs(there, requested)) is not None:
         raise BadInput(f"{store.root!r} holds another run: {why}; name another folder, or ask for the same.")
-    return there | {"plan": wanted["plan"]}
+    return there | {"plan": requested["plan"]}
 
 
-def _differs(before: Mapping[str, Any], wanted: Mapping[str, Any]) -> str | None:
-    """What keeps work from being resumed: the first parameter that is not what it was, in words."""
+def _differs(before: Mapping[str, Any], requested: Mapping[str, Any]) -> str | None:
+    """Why the work cannot resume: the first parameter that changed, in words."""
     for section in _SECTIONS:
-        was, now = _flat(section, before.get(section)), _flat(section, wanted[section])
+        was, now = _flat(section, before.get(section)), _flat(section, requested[section])
         for name in sorted(was.keys() | now.keys()):
             if was.get(name) != now.get(name) and not _may_change(name, was.get(name)):
-                said = name.removeprefix("plan ")
-                return f"it was begun with {said} {was.get(name)!r}, and {now.get(name)!r} was asked for"
+                parameter = name.removeprefix("plan ")
+                return f"it was begun with {parameter} {was.get(name)!r}, and {now.get(name)!r} was asked for"
     return None
 
 
 def _may_change(name: str, before: object) -> bool:
-    """Another path to the same weights; and what to do with sentences that are too long, if none was met."""
+    """The path of the same weights may, and so may the treatment of too long sentences if there was none so far."""
     return name in _CHANGING and (name != "plan too_long" or before == REFUSE)
 
 
 def _check_parts(store: Store, too_long: str | None) -> None:
-    """Parts without a manifest are of the same work, or it does not resume here; damaged ones are done again anyway."""
+    """Refuses parts of another run in a folder without a manifest; damaged ones are done again anyway."""
     for number in part_numbers(store):
         with suppress(Damaged):
             try:
@@ -115,7 +115,7 @@ def _flat(section: str, content: object) -> dict[str, object]:
 
 
 def _settled(content: Any) -> Any:
-    """As JSON will give it back."""
+    """As it will be read back from JSON."""
     if isinstance(content, Mapping):
         return {str(key): _settled(value) for key, value in content.items()}
     if isinstance(content, tuple | list):

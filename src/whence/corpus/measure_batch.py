@@ -1,4 +1,4 @@
-"""One batch of sentences, measured: every variable of the plan, what its maps say of each token, and the maps."""
+"""Measures one batch of sentences: every variable of the plan, the summaries of its maps by token, and the maps."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,12 +44,12 @@ class Measured:
 
 
 def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str]) -> Measured:
-    """The sentences in one padded batch; derivatives, which are taken of one sentence at a time, one by one."""
+    """The sentences measured in one padded batch; derivatives are taken sentence by sentence."""
     batch = padded([coded.encoded.batch for coded in sentences], padding_id(model.anatomy, model.tokenizer))
     indicator = _indicator(sentences, classes, batch.ids.shape[1])
-    found = Measured()
+    kept = Measured()
     places = torch.tensor(plan.layers) - 1
-    tensors = _over_blocks(model, plan, batch, indicator, found)
+    tensors = _over_blocks(model, plan, batch, indicator, kept)
     tensors = {name: values[places] for name, values in tensors.items()}
     tensors |= _over_model(model, plan, sentences, batch.ids.shape[1])
     known = variables()
@@ -57,15 +57,15 @@ def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str
         if name in tensors:
             keep = _KEEP[row_axes(known[name])]
             for column, values in _columns(name, known[name], tensors[name].movedim(0, 1)):
-                keep(found, column, values, known[name], indicator)
-    return found
+                keep(kept, column, values, known[name], indicator)
+    return kept
 
 
 def _columns(name: str, variable: Variable, values: Tensor) -> Iterator[tuple[str, Tensor]]:
     """Column -> values, batch and layer first, without the axes that are kept as columns."""
     dims, known = ["batch", "layer", *(dim for dim in variable.dims if dim != "layer")], axes()
     apart = [place for place, dim in enumerate(dims) if place > 1 and known[dim].kept == "columns"]
-    if row_axes(variable) == HEADS:  # they are averaged by now
+    if row_axes(variable) == HEADS:  # already averaged
         apart = []
     flat = values.movedim(apart, list(range(len(apart)))).flatten(0, len(apart) - 1) if apart else values[None]
     yield from zip(columns(name, variable), flat, strict=True)
@@ -73,10 +73,10 @@ def _columns(name: str, variable: Variable, values: Tensor) -> Iterator[tuple[st
 
 def _indicator(sentences: list[Coded], classes: list[str], longest: int) -> Float[Tensor, "b s c"]:
     codes = {name: code for code, name in enumerate(classes)}
-    found = torch.zeros(len(sentences), longest, len(classes))
+    indicator = torch.zeros(len(sentences), longest, len(classes))
     for row, coded in enumerate(sentences):
-        found[row, torch.arange(len(coded)), torch.tensor([codes[name] for name in coded.classes])] = 1
-    return found
+        indicator[row, torch.arange(len(coded)), torch.tensor([codes[name] for name in coded.classes])] = 1
+    return indicator
 
 
 def _settings(model: Model, plan: Plan, batch: Batch) -> Settings:
@@ -84,7 +84,7 @@ def _settings(model: Model, plan: Plan, batch: Batch) -> Settings:
 
 
 def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept: Measured) -> dict[str, Tensor]:
-    """Variable -> tensor, layer first. Of attention by head only its summaries and mean outlive the block."""
+    """Variable -> tensor, layer first. Of attention by head only the summaries and the mean are kept."""
     settings = _settings(model, plan, batch)
     functions = computes("block", settings, plan.settings)
     if not functions:
@@ -94,9 +94,9 @@ def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept
     def visit(block: Block) -> dict[str, Tensor]:
         if not block.attends:
             return {}
-        found = {name: values for function, own in functions for name, values in function(block, own).items()}
-        found = {name: values.float().cpu() for name, values in found.items() if name in settings.wanted}
-        return found | _of_heads({name: found[name] for name in by_head & found.keys()}, indicator, plan)
+        outputs = {name: values for function, own in functions for name, values in function(block, own).items()}
+        outputs = {name: values.float().cpu() for name, values in outputs.items() if name in settings.wanted}
+        return outputs | _of_heads({name: outputs[name] for name in by_head & outputs.keys()}, indicator, plan)
 
     tensors = _stacked(walk(model.anatomy, batch, visit).blocks)
     places = torch.tensor(plan.layers) - 1
@@ -107,22 +107,22 @@ def _over_blocks(model: Model, plan: Plan, batch: Batch, indicator: Tensor, kept
 
 
 def _stacked(blocks: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Variable -> tensor, layer first; NaN in layers of which nothing was kept, because they do not attend."""
+    """Variable -> tensor, layer first; NaN in layers that do not attend."""
     known = next(kept for kept in blocks if kept)
     empty = {name: torch.full_like(values, torch.nan) for name, values in known.items()}
     return {name: torch.stack([kept.get(name, empty[name]) for kept in blocks]) for name in known}
 
 
 def _of_heads(maps: Mapping[str, Float[Tensor, "b h t s"]], indicator: Tensor, plan: Plan) -> dict[str, Tensor]:
-    """In place of each head's map: their mean, and under NAME:QUANTITY what each says."""
-    found: dict[str, Tensor] = {}
+    """In place of the heads' maps: their mean, and under NAME:QUANTITY the summaries of each."""
+    reduced: dict[str, Tensor] = {}
     for name, values in maps.items():
         by_head = summaries(values, variables()[name].unit, indicator)
-        found |= {f"{name}:{quantity}": tensor for quantity, tensor in by_head.items()}
-        found[name] = values.mean(dim=1)
+        reduced |= {f"{name}:{quantity}": tensor for quantity, tensor in by_head.items()}
+        reduced[name] = values.mean(dim=1)
         if plan.maps:
-            found[f"{name}:maps"] = values
-    return found
+            reduced[f"{name}:maps"] = values
+    return reduced
 
 
 def _sort_heads(kept: Measured, tensors: Mapping[str, Tensor]) -> None:
@@ -134,39 +134,39 @@ def _sort_heads(kept: Measured, tensors: Mapping[str, Tensor]) -> None:
 
 def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) -> dict[str, Tensor]:
     """Layer first; NaN past a sentence's end."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for row, coded in enumerate(sentences):
         settings = _settings(model, plan, coded.encoded.batch)
         for function, own in computes("model", settings, plan.settings):
             for name, values in function(own).items():
                 if name not in plan.variables:
                     continue
-                if name not in found:
-                    found[name] = torch.full((len(values), len(sentences), longest, longest), torch.nan)
-                found[name][:, row, : len(coded), : len(coded)] = values.float().cpu()
-    return found
+                if name not in tensors:
+                    tensors[name] = torch.full((len(values), len(sentences), longest, longest), torch.nan)
+                tensors[name][:, row, : len(coded), : len(coded)] = values.float().cpu()
+    return tensors
 
 
 def _keep_map(
-    found: Measured, name: str, values: Float[Tensor, "b l t s"], variable: Variable, indicator: Tensor
+    kept: Measured, name: str, values: Float[Tensor, "b l t s"], variable: Variable, indicator: Tensor
 ) -> None:
-    found.maps[name] = values.numpy()
+    kept.maps[name] = values.numpy()
     if name.endswith("_se"):
         return
     for quantity, tensor in summaries(values.nan_to_num(), variable.unit, indicator).items():
-        (found.classes if quantity == TO else found.tokens)[f"{name}_{quantity}"] = tensor.numpy()
+        (kept.classes if quantity == TO else kept.tokens)[f"{name}_{quantity}"] = tensor.numpy()
 
 
-def _keep_tokens(found: Measured, name: str, values: Float[Tensor, "b l t"], *_: object) -> None:
-    found.tokens[name] = values.numpy()
+def _keep_tokens(kept: Measured, name: str, values: Float[Tensor, "b l t"], *_: object) -> None:
+    kept.tokens[name] = values.numpy()
 
 
-def _keep_tokens_of_heads(found: Measured, name: str, values: Float[Tensor, "b l h t"], *_: object) -> None:
-    found.heads[name], found.tokens[name] = values.numpy(), values.mean(dim=2).numpy()
+def _keep_tokens_of_heads(kept: Measured, name: str, values: Float[Tensor, "b l h t"], *_: object) -> None:
+    kept.heads[name], kept.tokens[name] = values.numpy(), values.mean(dim=2).numpy()
 
 
-def _keep_heads(found: Measured, name: str, values: Float[Tensor, "b l h"], *_: object) -> None:
-    found.sentences[name] = values.numpy()
+def _keep_heads(kept: Measured, name: str, values: Float[Tensor, "b l h"], *_: object) -> None:
+    kept.sentences[name] = values.numpy()
 
 
 _KEEP: dict[tuple[str, ...] | None, Callable[..., None]] = {

@@ -1,4 +1,4 @@
-"""How many, their mean, spread and limits, by group, such that two halves of a corpus give what the whole gives."""
+"""Count, mean, spread and extremes by group, mergeable: two halves of a corpus give what the whole gives."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,22 +22,22 @@ class Moments:
 
 
 def grouped(values: Shaped[np.ndarray, "*axes n"], codes: Int[np.ndarray, " n"], groups: int) -> Moments:
-    """Moments of the last axis by group; `codes` gives each value's group, from 0. NaN is no value."""
+    """Moments of the last axis by group; `codes` gives each value's group, from 0. NaN does not count."""
     order = np.argsort(codes, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
-    found = _empty((*values.shape[:-1], groups))
+    moments = _empty((*values.shape[:-1], groups))
     if not len(present):
-        return found
+        return moments
     chosen = values[..., order].astype(np.float64)
     real = ~np.isnan(chosen)
     count = np.add.reduceat(real, starts, axis=-1, dtype=np.int64)
     mean = np.add.reduceat(np.where(real, chosen, 0), starts, axis=-1) / np.maximum(count, 1)
     away = chosen - np.repeat(mean, np.diff([*starts, len(order)]), axis=-1)
-    found.count[..., present], found.mean[..., present] = count, mean
-    found.m2[..., present] = np.add.reduceat(np.where(real, away, 0) ** 2, starts, axis=-1)
-    found.minimum[..., present] = np.minimum.reduceat(np.where(real, chosen, np.inf), starts, axis=-1)
-    found.maximum[..., present] = np.maximum.reduceat(np.where(real, chosen, -np.inf), starts, axis=-1)
-    return found
+    moments.count[..., present], moments.mean[..., present] = count, mean
+    moments.m2[..., present] = np.add.reduceat(np.where(real, away, 0) ** 2, starts, axis=-1)
+    moments.minimum[..., present] = np.minimum.reduceat(np.where(real, chosen, np.inf), starts, axis=-1)
+    moments.maximum[..., present] = np.maximum.reduceat(np.where(real, chosen, -np.inf), starts, axis=-1)
+    return moments
 
 
 def merge(first: Moments, second: Moments) -> Moments:
@@ -59,12 +59,12 @@ def merge(first: Moments, second: Moments) -> Moments:
 
 def merged(tables: Iterable[pandas.DataFrame], keys: Sequence[str]) -> pandas.DataFrame:
     """One row for every value of the keys, from tables with a column per moment; only two tables are held at a time."""
-    found: pandas.DataFrame | None = None
+    total: pandas.DataFrame | None = None
     for table in tables:
-        found = table if found is None else _merged(pandas.concat([found, table], ignore_index=True), list(keys))
-    if found is None:
+        total = table if total is None else _merged(pandas.concat([total, table], ignore_index=True), list(keys))
+    if total is None:
         return pandas.DataFrame(columns=[*keys, *NAMES])
-    return found.sort_values(list(keys), ignore_index=True, kind="stable")
+    return total.sort_values(list(keys), ignore_index=True, kind="stable")
 
 
 def _merged(table: pandas.DataFrame, keys: list[str]) -> pandas.DataFrame:

@@ -24,14 +24,14 @@ from whence.models.fingerprint import attributes
 from whence.sealed import Damaged, check_shape, digest
 
 ANNOTATIONS = (*LABELS, "entity")
-KEPT = 2**28  # bytes of a part's maps that are kept in memory
+KEPT = 2**28  # bytes: a part's maps are kept in memory up to this size
 _REPAIR = "start the same run again, and that part alone is measured again."
 
 
 def open_run(out: str | Path, *, verify: bool = True) -> "Run":
     """The run in a folder, finished or not; refuses one that is damaged or incomplete.
 
-    Every file is read once to compare its checksum, about half a second a gigabyte. `verify=False` compares sizes only.
+    Every file is read once to compare its checksum, about half a second per gigabyte; `verify=False` compares sizes.
     Its tables are DataFrames: `sentences`, `tokens` (a row for each layer), `pairs` of words, `heads`, `moments`;
     `maps` gives the Dataset of a sentence.
 
@@ -65,14 +65,14 @@ def _record(store: Store, number: int, verify: bool) -> Mapping[str, Any]:
 def _check_finished(
     store: Store, manifest: Mapping[str, Any], records: Mapping[int, Mapping[str, Any]], verify: bool
 ) -> None:
-    """All parts are there and no more, they are those of the corpus, and what was merged of them is whole."""
+    """Checks that no part is missing or left over, that they are of the same corpus, and the merged files."""
     check_shape(manifest, FINISHED, store.path(MANIFEST))
     count = manifest["corpus"]["parts"]
     if missing := sorted(set(range(count)) - records.keys()):
         raise Damaged(f"Part {missing[0]} of {store.root!r}: {record_name(missing[0])} is gone; {_REPAIR}")
-    if more := sorted(number for number in records if number >= count):
+    if extra := sorted(number for number in records if number >= count):
         raise Damaged(
-            f"{store.root!r} was finished with {count} parts, and {record_name(more[0])} is one more; delete it."
+            f"{store.root!r} was finished with {count} parts, and {record_name(extra[0])} is one more; delete it."
         )
     if digest([record["sha256"] for record in records.values()]) != manifest["corpus"]["sha256"]:
         raise Damaged(f"The parts of {store.root!r} were made from another corpus than its {MANIFEST} says.")
@@ -115,7 +115,7 @@ class Run:
 
     @cached_property
     def heads(self) -> pandas.DataFrame:
-        """One row per sentence, layer and head, of measures that say one number of a head."""
+        """One row per sentence, layer and head, of measures that give one number per head."""
         return self.arrow("heads").to_table().to_pandas()
 
     @cached_property
@@ -131,7 +131,7 @@ class Run:
         return Maps(self)
 
     def arrow(self, table: str) -> pyarrow.dataset.Dataset:
-        """A table as it lies on the disk, for filters and columns: run.arrow("tokens").to_table(columns=[...])."""
+        """A table on disk, for filters and columns: run.arrow("tokens").to_table(columns=[...])."""
         names = [name for record in self.records for name in record["files"] if name.startswith(f"{table}/")]
         if not names:
             there = sorted({name.partition("/")[0] for record in self.records for name in record["files"]})
@@ -173,8 +173,8 @@ class Maps(Mapping[int, xarray.Dataset]):
         table = self._rows(sentence)
         if table.empty:
             raise KeyError(sentence)
-        found = {name: _array(str(name), rows) for name, rows in table.groupby("variable", sort=False)}
-        return xarray.Dataset(_by_analysis(found)).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
+        arrays = {name: _array(str(name), rows) for name, rows in table.groupby("variable", sort=False)}
+        return xarray.Dataset(_by_analysis(arrays)).assign_coords(self._labels(sentence)).assign_attrs(self._run.attrs)
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._run.sentences["sentence"].tolist())
@@ -183,7 +183,7 @@ class Maps(Mapping[int, xarray.Dataset]):
         return sum(record["sentences"] for record in self._run.records)
 
     def _rows(self, sentence: int) -> pandas.DataFrame:
-        """Of the table of maps; its part is kept for the next sentence unless it is large."""
+        """A sentence's rows of the table of maps; the part is kept for the next sentence unless it is large."""
         number = sentence // self._run.manifest["plan"]["part_size"]
         if self._kept[0] != number:
             self._kept = (number, self._part(number))
@@ -215,21 +215,21 @@ class Maps(Mapping[int, xarray.Dataset]):
 
 
 def _bytes(file: pyarrow.dataset.ParquetFileFragment) -> int:
-    """What its table takes in memory."""
+    """The size of its table in memory."""
     return sum(group.total_byte_size for group in file.row_groups)
 
 
 def _by_analysis(maps: Mapping[Any, xarray.DataArray]) -> dict[str, xarray.DataArray]:
-    """The analyses of a variable put together, as whence.measure gives them; NaN where another has one more."""
+    """The analyses of a variable joined, as whence.measure gives them; NaN where one is missing."""
     known = variables()
-    found = {name: values for name, values in maps.items() if known[name].analysis is None}
+    by_variable = {name: values for name, values in maps.items() if known[name].analysis is None}
     parts = {name: analysis for name in maps if (analysis := known[name].analysis) is not None}
     every = pandas.Index([name for name in ANALYSES if name in {analysis for _, analysis in parts.values()}])
     for whole in dict.fromkeys(variable for variable, _ in parts.values()):
         own = {analysis: maps[name] for name, (variable, analysis) in parts.items() if variable == whole}
         joined = xarray.concat(own.values(), pandas.Index(own, name="analysis"), combine_attrs="drop")
-        found[whole] = joined.reindex(analysis=every)
-    return found
+        by_variable[whole] = joined.reindex(analysis=every)
+    return by_variable
 
 
 def _array(name: str, rows: pandas.DataFrame) -> xarray.DataArray:

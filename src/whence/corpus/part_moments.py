@@ -1,4 +1,4 @@
-"""The moments of a part, gathered batch by batch so that no batch's values are kept, and those of all parts merged."""
+"""The moments of a part, accumulated batch by batch so that no values are kept, and those of all parts merged."""
 
 import io
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
 )
 
 
-# axes of what is measured -> layer, head or 1, source class or 1, then sentences and tokens
+# kind of array -> its axes as layer, head or 1, source class or 1, then sentences and tokens
 _PATTERNS = {
     "tokens": "b l t -> l 1 1 b t",
     "heads": "b l h t -> l h 1 b t",
@@ -49,17 +49,17 @@ _PATTERNS = {
 
 @dataclass
 class Collected:
-    """Moments by (variable, what kind of array it was, grouping), with axes layer, head, source class, group."""
+    """Moments by (variable, kind of array, grouping), with axes layer, head, source class, group."""
 
     groups: dict[str, list[str]]
     "Grouping -> the names of its groups in this part."
     classes: list[str]
-    found: dict[tuple[str, str, str], Moments] = field(default_factory=dict)
+    moments: dict[tuple[str, str, str], Moments] = field(default_factory=dict)
 
     def add(self, measured: Measured, sentences: list[Coded]) -> None:
         real = _real(sentences)
         codes = {by: self._codes(by, sentences) for by in self.groups}
-        labelled = {by: found != UNLABELLED for by, found in codes.items()}
+        labelled = {by: group_codes != UNLABELLED for by, group_codes in codes.items()}
         for kind, pattern in _PATTERNS.items():
             for name, padded in getattr(measured, kind).items():
                 values = rearrange(padded, pattern)[..., real]
@@ -72,7 +72,7 @@ class Collected:
 
     def table(self, layers: tuple[int, ...]) -> pa.Table:
         """One row per group that has values."""
-        rows = [self._rows(key, moments, layers) for key, moments in self.found.items()]
+        rows = [self._rows(key, moments, layers) for key, moments in self.moments.items()]
         if not rows:  # every sentence of the part was skipped
             return SCHEMA.empty_table()
         return as_table({name: np.concatenate([each[name] for each in rows]) for name in SCHEMA.names})
@@ -96,8 +96,8 @@ class Collected:
         return np.array([UNLABELLED if name is None else places[name] for name in names])
 
     def _put(self, key: tuple[str, str, str], moments: Moments) -> None:
-        before = self.found.get(key)
-        self.found[key] = moments if before is None else merge(before, moments)
+        before = self.moments.get(key)
+        self.moments[key] = moments if before is None else merge(before, moments)
 
 
 def as_table(columns: dict[str, np.ndarray]) -> pa.Table:
@@ -110,12 +110,12 @@ def as_table(columns: dict[str, np.ndarray]) -> pa.Table:
 
 def all_moments(store: Store, numbers: list[int]) -> pa.Table:
     """The moments of several parts merged, read one after the other."""
-    found = merged((_moments(store, number) for number in numbers), KEYS)
-    return as_table({name: found[name].to_numpy() for name in found.columns})
+    table = merged((_moments(store, number) for number in numbers), KEYS)
+    return as_table({name: table[name].to_numpy() for name in table.columns})
 
 
 def _moments(store: Store, number: int) -> pandas.DataFrame:
-    """A part's moments with -1 for no head and nothing for no source, which merge as any other value."""
+    """A part's moments with -1 for no head and "" for no source, so that these merge like any other value."""
     name = f"moments/{number:05d}.parquet"
     data = store.read(name)
     if data is None:
@@ -125,8 +125,8 @@ def _moments(store: Store, number: int) -> pandas.DataFrame:
 
 def groups_of(sentences: list[Coded], by: tuple[str, ...]) -> dict[str, list[str]]:
     """Grouping -> the groups that occur; tokens without the annotation are in none."""
-    found = {name: {group for coded in sentences for group in group_names(coded, name)} - {None} for name in (ALL, *by)}
-    return {name: sorted(group for group in groups if group is not None) for name, groups in found.items() if groups}
+    sets = {name: {group for coded in sentences for group in group_names(coded, name)} - {None} for name in (ALL, *by)}
+    return {name: sorted(group for group in groups if group is not None) for name, groups in sets.items() if groups}
 
 
 def group_names(coded: Coded, by: str) -> Sequence[str | None]:
@@ -136,6 +136,6 @@ def group_names(coded: Coded, by: str) -> Sequence[str | None]:
 
 
 def _real(sentences: list[Coded]) -> np.ndarray:
-    """Which places of the padded batch hold a token: b t."""
+    """Which positions of the padded batch hold a token: b t."""
     lengths = np.array([len(coded) for coded in sentences])
     return np.arange(lengths.max()) < lengths[:, None]

@@ -13,7 +13,7 @@ import xarray
 from whence._arguments import whole
 from whence.corpus.answers import Columns, answers, column
 from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, together
-from whence.corpus.questions import Question, question
+from whence.corpus.questions import Question, question_of
 from whence.corpus.resume import Progress
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import paired, ranks
@@ -29,10 +29,10 @@ PART = 128
 
 @dataclass(frozen=True)
 class Recipe:
-    """Which token goes, and what stands in its place; without `by` it is dropped.
+    """Which token is replaced, and by what; without `by` it is dropped.
 
     `token` is PERIOD, END or MASK, a piece as the vocabulary shows it (its first occurrence), or a position (from the
-    end when negative). `by` is a word; if it is several tokens, what follows moves on.
+    end when negative). `by` is a word; if it is several tokens, the tokens after it shift.
     """
 
     token: str | int
@@ -56,16 +56,16 @@ def perturb(
     part_size: int = PART,
     progress: Progress | None = None,
 ) -> xarray.Dataset:
-    """How each recipe changes what the stages of the head say, sentence by sentence.
+    """How each recipe changes the scores of the LM head's stages, sentence by sentence.
 
-    `spearman(recipe, sentence, stage)` compares the scores at the asked place before and after the change; `place` and
-    `hits` are those of the answers in the sentences as they are, `place_after` and `hits_after` with the change, and
+    `spearman(recipe, sentence, stage)` compares the scores at the masked position before and after the change; `place`
+    and `hits` are those of the answers in the unchanged sentences, `place_after` and `hits_after` with the change, and
     `hits_before` of the same sentences without it. NaN where a recipe does not apply (`applied` counts where it does).
     After Podkorytov et al. (2021).
 
     >>> from whence.text.sentence import Sentence
-    >>> given = [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})]
-    >>> whence.perturb(whence.load(), given, ["no-period"]).spearman.dims
+    >>> clozes = [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})]
+    >>> whence.perturb(whence.load(), clozes, ["no-period"]).spearman.dims
     ('recipe', 'sentence', 'stage')
     """
     chosen = recipes_of(recipes)
@@ -77,33 +77,33 @@ def perturb(
     return dataset.assign_attrs(provenance(model, ["perturb"], settings) | counted(table))
 
 
-def recipes_of(asked: Iterable[str | Recipe]) -> dict[str, Recipe]:
-    """Recipes by name: those of the table, and one's own."""
-    given = [asked] if isinstance(asked, str | Recipe) else list(asked)
-    wrong = [one for one in given if isinstance(one, str) and one not in RECIPES]
-    if wrong or not given:
+def recipes_of(recipes: Iterable[str | Recipe]) -> dict[str, Recipe]:
+    """Recipes by name: from the table, and the user's own."""
+    chosen = [recipes] if isinstance(recipes, str | Recipe) else list(recipes)
+    wrong = [recipe for recipe in chosen if isinstance(recipe, str) and recipe not in RECIPES]
+    if wrong or not chosen:
         raise BadInput(
             f"There is no recipe {wrong[0]!r}; there are {', '.join(RECIPES)}, and your own:"
             " Recipe(token, by) of whence.perturb."
             if wrong
             else "No recipe was given; for example: no-period."
         )
-    return {one if isinstance(one, str) else one.name: RECIPES[one] if isinstance(one, str) else one for one in given}
+    return dict((recipe, RECIPES[recipe]) if isinstance(recipe, str) else (recipe.name, recipe) for recipe in chosen)
 
 
-def changed(model: Model, asked: Question, recipe: Recipe) -> Question | None:
-    """The question with the recipe applied, the asked place moved along; None when there is nothing to change."""
-    place = _place(model, asked, recipe.token)
-    if place is None or (recipe.by is None and place == asked.position):
+def changed(model: Model, question: Question, recipe: Recipe) -> Question | None:
+    """The question with the recipe applied and its position shifted along; None when there is nothing to change."""
+    place = _place(model, question, recipe.token)
+    if place is None or (recipe.by is None and place == question.position):
         return None
     ids = [] if recipe.by is None else _pieces_of(model, recipe.by)
-    segments = asked.segments
-    moved = asked.position + (len(ids) - 1 if place < asked.position else 0)
+    segments = question.segments
+    moved = question.position + (len(ids) - 1 if place < question.position else 0)
     return replace(
-        asked,
-        ids=_spliced(asked.ids, place, ids),
+        question,
+        ids=_spliced(question.ids, place, ids),
         segments=None if segments is None else _spliced(segments, place, [segments[place]] * len(ids)),
-        special=_spliced(asked.special, place, [False] * len(ids)),
+        special=_spliced(question.special, place, [False] * len(ids)),
         position=moved,
     )
 
@@ -112,68 +112,65 @@ def _spliced(row: tuple, place: int, new: Sequence) -> tuple:
     return (*row[:place], *new, *row[place + 1 :])
 
 
-def _place(model: Model, asked: Question, token: str | int) -> int | None:
+def _place(model: Model, question: Question, token: str | int) -> int | None:
     if isinstance(token, int):
-        return token % len(asked.ids) if -len(asked.ids) <= token < len(asked.ids) else None
+        return token % len(question.ids) if -len(question.ids) <= token < len(question.ids) else None
     find = _FINDERS.get(token)
-    return _first(model, asked, token) if find is None else find(model, asked)
+    return _first(model, question, token) if find is None else find(model, question)
 
 
-def _period(model: Model, asked: Question) -> int | None:
-    """The last token that stands for text, if it is a full stop: not the first full stop there is."""
-    last = max((place for place, special in enumerate(asked.special) if not special), default=None)
-    return last if last is not None and pieces(model.tokenizer, [asked.ids[last]])[0].strip("▁") == "." else None
+def _period(model: Model, question: Question) -> int | None:
+    """The last token that is not special, if it is a full stop: not any full stop before it."""
+    last = max((place for place, special in enumerate(question.special) if not special), default=None)
+    return last if last is not None and pieces(model.tokenizer, [question.ids[last]])[0].strip("▁") == "." else None
 
 
-def _end(model: Model, asked: Question) -> int | None:
-    last = len(asked.ids) - 1
-    return last if asked.special[last] and asked.ids[last] != model.tokenizer.bos_token_id else None
+def _end(model: Model, question: Question) -> int | None:
+    last = len(question.ids) - 1
+    return last if question.special[last] and question.ids[last] != model.tokenizer.bos_token_id else None
 
 
-def _mask(model: Model, asked: Question) -> int | None:
-    return asked.position if asked.ids[asked.position] == model.tokenizer.mask_token_id else None
+def _mask(model: Model, question: Question) -> int | None:
+    return question.position if question.ids[question.position] == model.tokenizer.mask_token_id else None
 
 
 _FINDERS: dict[str, Callable[[Model, Question], int | None]] = {PERIOD: _period, END: _end, MASK: _mask}
 
 
-def _first(model: Model, asked: Question, token: str) -> int | None:
-    shown = pieces(model.tokenizer, list(asked.ids))
+def _first(model: Model, question: Question, token: str) -> int | None:
+    shown = pieces(model.tokenizer, list(question.ids))
     return next((place for place, piece in enumerate(shown) if piece == token or piece.strip("▁") == token), None)
 
 
 def _pieces_of(model: Model, word: str) -> list[int]:
-    """The word's tokens behind a space: most vocabularies with a space in their pieces mean a word by it."""
-    found = model.tokenizer(f" {word.strip()}", add_special_tokens=False)["input_ids"]
-    if not found:
+    """The word's tokens after a space: most vocabularies mark the start of a word that way."""
+    ids = model.tokenizer(f" {word.strip()}", add_special_tokens=False)["input_ids"]
+    if not ids:
         raise BadInput(f"{word!r} gives no token in this model's vocabulary; put another word in the recipe.")
-    return list(found)
+    return list(ids)
 
 
 def _columns(model: Model, stages: Stages, recipes: Sequence[Recipe], part: Sequence[Sentence]) -> Columns:
-    """One part as columns, a row a sentence."""
-    found = [question(model, given) for given in part]
-    there = [place for place, (one, _) in enumerate(found) if one is not None]
-    asked = [one for one, _ in found if one is not None]
+    """One part as columns, one row per sentence."""
+    parsed = [question_of(model, sentence) for sentence in part]
+    masked = [(row, question) for row, (question, _) in enumerate(parsed) if question is not None]
     size, number = (len(part), len(recipes), len(stages.names)), len(stages.names)
     before = np.full((len(part), number), np.nan, dtype=np.float32)
     alike, after = (np.full(size, np.nan, dtype=np.float32) for _ in range(2))
-    for batch in together(stages, asked):
-        these = [asked[place] for place in batch]
-        rows = np.array([there[place] for place in batch])
-        said = answered(model, stages, these)
-        before[rows], order = places(said, these), ranks(said)
-        for which, recipe in enumerate(recipes):
-            edited = [changed(model, one, recipe) for one in these]
-            kept = [place for place, one in enumerate(edited) if one is not None]
-            new = [one for one in edited if one is not None]
-            if new:
-                now = answered(model, stages, new)
-                rest = torch.tensor(kept, device=order.device)
-                alike[rows[kept], which] = paired(order[rest], ranks(now)).float().cpu().numpy()
-                after[rows[kept], which] = places(now, new)
-    outcomes = [outcome for _, outcome in found]
-    columns = described(part, outcomes, [one for one, _ in found])
+    for batch in together(stages, [question for _, question in masked]):
+        rows, batched = np.array([masked[at][0] for at in batch]), [masked[at][1] for at in batch]
+        scores = answered(model, stages, batched)
+        before[rows], order = places(scores, batched), ranks(scores)
+        for index, recipe in enumerate(recipes):
+            edited = [changed(model, question, recipe) for question in batched]
+            kept = [row for row, question in enumerate(edited) if question is not None]
+            applied = [question for question in edited if question is not None]
+            if applied:
+                new_scores = answered(model, stages, applied)
+                old_order = order[torch.tensor(kept, device=order.device)]
+                alike[rows[kept], index] = paired(old_order, ranks(new_scores)).float().cpu().numpy()
+                after[rows[kept], index] = places(new_scores, applied)
+    columns = described(part, [outcome for _, outcome in parsed], [question for question, _ in parsed])
     return columns | {"place": before, "place_after": after, "spearman": alike}
 
 

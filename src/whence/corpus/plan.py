@@ -29,18 +29,18 @@ from whence.models.load import Model
 from whence.sealed import COUNT, POSITIVE
 
 KIND = "run"
-# the axes a table can have as rows; besides, a variable may have axes that are kept as columns
+# the axes a table can have as rows; a variable may also have axes that are kept as columns
 KEPT = (MAP, HEADS, BY_TOKEN, HEAD_TOKEN, BY_HEAD)
 THREADS = 4096  # more than any machine has
 WHEN_TOO_LONG = (REFUSE, "truncate", "skip")
-# parameters that are whole numbers, the least and the most
+# parameters that are whole numbers, with their bounds
 COUNTS = {
     "part_size": (1, LARGEST),
     "batch_tokens": (1, LARGEST),
     "threads": (1, THREADS),
     "neighbours": (0, LARGEST),
 }
-# of a plan in a manifest that is read back
+# the shape of a manifest that is read back
 SHAPE = shape(
     {
         **{name: [str] for name in ("measures", "variables", "by")},
@@ -58,7 +58,7 @@ GROUPS = ("class", "upos", "xpos", "deprel", "ner")
 
 @dataclass(frozen=True)
 class Plan:
-    """The parameters of a run; together with model and corpus they settle every byte of its tables."""
+    """The parameters of a run; together with model and corpus they determine every byte of its tables."""
 
     measures: tuple[str, ...]
     variables: tuple[str, ...]
@@ -83,7 +83,7 @@ class Plan:
 
     @property
     def token_columns(self) -> list[str]:
-        """Columns of the table of tokens that were measured."""
+        """The measured columns of the table of tokens."""
         known = variables()
         of_tokens = [column for name in self.of_dims(BY_TOKEN, HEAD_TOKEN) for column in columns(name, known[name])]
         return of_tokens + [f"{name}_{part}" for name in self.map_names for part in quantities(known[name].unit)]
@@ -104,73 +104,73 @@ def row_axes(variable: Variable) -> tuple[str, ...] | None:
 
 
 def columns(name: str, variable: Variable) -> list[str]:
-    """The names of its columns: one for each label of each axis that is kept so, as in mixing_attn_n."""
-    known, found = axes(), [name]
+    """The names of its columns: one for each label of each axis kept as columns, as in mixing_attn_n."""
+    known, names = axes(), [name]
     for dim in variable.dims:
         if known[dim].kept == "columns":
             labels = known[dim].labels(0)
-            found = [f"{column}_{label}" for column in found for label in labels]
-    return found
+            names = [f"{column}_{label}" for column in names for label in labels]
+    return names
 
 
-def planned(model: Model, measures: str | Options | Iterable[str | Options], **asked: Any) -> Plan:
+def planned(model: Model, measures: str | Options | Iterable[str | Options], **parameters: Any) -> Plan:
     """The plan, or one sentence on what cannot be done."""
     named = (measures,) if isinstance(measures, str | Options) else tuple(measures)
-    wanted, options = chosen(named, model.gives, model.anatomy.family, model.reasons)
-    for name, variable in wanted.items():
+    requested, options = chosen(named, model.gives, model.anatomy.family, model.reasons)
+    for name, variable in requested.items():
         if variable.dims == BY_LAYER:
             raise Unsupported(f"{name!r} is about the model, not about a text; ask whence.measure for it.")
         if owners()[name] == "origin":
             raise Unsupported(f"{name!r} is summed up from contributions; ask for 'contribution'.")
-    _check(asked)
-    counts = {name: whole(name, asked[name], least, most) for name, (least, most) in COUNTS.items()}
-    kept = _kept(wanted, named, asked["maps"])
+    _check(parameters)
+    counts = {name: whole(name, parameters[name], least, most) for name, (least, most) in COUNTS.items()}
+    kept = _kept(requested, named, parameters["maps"])
     if any(values.get("sources") is not None for values in parameters_of(options).values()):
         raise BadInput("'sources' names positions of one sentence, and a corpus has many; leave it out.")
     return Plan(
         measures=tuple(options),
         variables=kept,
         options=parameters_of(options),
-        layers=tuple(_layers(asked["layers"], wanted, model.anatomy)),
-        by=tuple(asked["by"]),
-        maps=asked["maps"],
-        too_long=asked["too_long"],
+        layers=tuple(_layers(parameters["layers"], requested, model.anatomy)),
+        by=tuple(parameters["by"]),
+        maps=parameters["maps"],
+        too_long=parameters["too_long"],
         **counts,
     )
 
 
-def _kept(wanted: Mapping[str, Variable], asked: Sequence[str | Options], maps: bool) -> tuple[str, ...]:
-    """The variables that have a table; a standard error only beside its map."""
-    kept = [name for name in wanted if maps or not name.endswith("_se")]
+def _kept(requested: Mapping[str, Variable], names: Sequence[str | Options], maps: bool) -> tuple[str, ...]:
+    """The variables that are stored; a standard error only beside its map."""
+    kept = [name for name in requested if maps or not name.endswith("_se")]
     measured = {owners()[name] for name in kept}
-    for name, variable in wanted.items():
+    for name, variable in requested.items():
         if row_axes(variable) not in KEPT:
             known = " or ".join(f"({', '.join(dims)})" for dims in KEPT)
             raise Unsupported(
                 f"{name!r} has the axes ({', '.join(variable.dims)}), and a run stores what has, besides axes that are"
                 f" kept as columns, {known}; ask whence.measure for it."
             )
-        if name not in kept and (name in asked or owners()[name] not in measured):
+        if name not in kept and (name in names or owners()[name] not in measured):
             raise BadInput(f"{name!r} is stored beside the map it is the error of; ask for maps=True (--maps).")
     return tuple(kept)
 
 
-def _layers(asked: int | Iterable[int] | None, wanted: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
-    """Layers that have every variable, so that no row of a table is empty in part."""
-    attention = [name for name, variable in wanted.items() if variable.of_attention]
-    if asked is None and len(attention) == len(wanted):
+def _layers(layers: int | Iterable[int] | None, requested: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:
+    """Layers that have every variable, so that no row of a table has gaps."""
+    attention = [name for name, variable in requested.items() if variable.of_attention]
+    if layers is None and len(attention) == len(requested):
         return list(anatomy.attending)
-    found = layers_of(asked, anatomy.layers)
-    if attention and not set(found) <= set(anatomy.attending):
+    numbers = layers_of(layers, anatomy.layers)
+    if attention and not set(numbers) <= set(anatomy.attending):
         raise BadInput(
             f"{attention[0]!r} is there in layers {anatomy.listed_attending} alone, which attend; name some of them, or"
             " measure apart what other layers have."
         )
-    return found
+    return numbers
 
 
-def _check(asked: Mapping[str, Any]) -> None:
-    if asked["too_long"] not in WHEN_TOO_LONG:
-        raise BadInput(f"too_long is one of {', '.join(WHEN_TOO_LONG)}, and {asked['too_long']!r} was given.")
-    if wrong := [name for name in asked["by"] if name not in GROUPS]:
+def _check(parameters: Mapping[str, Any]) -> None:
+    if parameters["too_long"] not in WHEN_TOO_LONG:
+        raise BadInput(f"too_long is one of {', '.join(WHEN_TOO_LONG)}, and {parameters['too_long']!r} was given.")
+    if wrong := [name for name in parameters["by"] if name not in GROUPS]:
         raise BadInput(f"Moments can be grouped by {', '.join(GROUPS)}, and {wrong[0]!r} was given.")

@@ -1,4 +1,4 @@
-"""A masked sentence as a question to a model: its tokens, the place that is asked about, the token that is right."""
+"""A masked sentence as a question to a model: its tokens, the position asked about, the right answer."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ OUTCOMES = (SCORED, FIRST, NOT_ONE_TOKEN, UNKNOWN, NO_ANSWER, NO_MASK, NOT_LAST,
 
 @dataclass(frozen=True)
 class Question:
-    """What the model reads and where its prediction is looked at; `answer` is the right token where there is one."""
+    """What the model reads, and the position of its prediction; `answer` is the right token where there is one."""
 
     ids: tuple[int, ...]
     segments: tuple[int, ...] | None
@@ -41,7 +41,7 @@ class Question:
         return Batch(torch.tensor([self.ids]), torch.ones(1, len(self.ids), dtype=torch.bool), segments)
 
 
-def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
+def question_of(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     """The question, or None, and what became of the sentence: one of OUTCOMES."""
     gaps = _gaps(model, sentence)
     if not gaps:
@@ -49,9 +49,9 @@ def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     first, causal = gaps[0], model.anatomy.causal
     if causal and (first.after.strip(punctuation + " ") or sentence.pair is not None):
         return None, NOT_LAST
-    asked = sentence if not causal else Sentence(first.before.rstrip())
+    prompt = sentence if not causal else Sentence(first.before.rstrip())
     try:
-        encoded = encode(model.anatomy, model.tokenizer, asked)
+        encoded = encode(model.anatomy, model.tokenizer, prompt)
     except TooLong:
         return None, TOO_LONG
     except BadInput:
@@ -60,13 +60,13 @@ def question(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     position = encoded.last if causal else ids.index(model.tokenizer.mask_token_id)
     answer, outcome = _answer(model, sentence, first, ids, position)
     segments = None if encoded.batch.segments is None else tuple(encoded.batch.segments[0].tolist())
-    found = Question(ids, segments, tuple(encoded.special), position, answer)
-    return found, FIRST if outcome == SCORED and len(gaps) > 1 else outcome
+    question = Question(ids, segments, tuple(encoded.special), position, answer)
+    return question, FIRST if outcome == SCORED and len(gaps) > 1 else outcome
 
 
 @dataclass(frozen=True)
 class _Gap:
-    """A mask in one of a sentence's texts, by what is written around it."""
+    """A mask in one of a sentence's texts, by the text around it."""
 
     part: int
     before: str
@@ -74,20 +74,20 @@ class _Gap:
 
 
 def _gaps(model: Model, sentence: Sentence) -> list[_Gap]:
-    """Masks in the order they are read, written as [MASK] or as the model's own."""
+    """Masks in reading order, written as [MASK] or as the model's own."""
     written = re.compile("|".join(re.escape(mask) for mask in {MASK, model.tokenizer.mask_token or MASK}))
     return [
-        _Gap(part, text[: found.start()], text[found.end() :])
+        _Gap(part, text[: match.start()], text[match.end() :])
         for part, text in enumerate(sentence.texts)
-        for found in written.finditer(text)
-        if text[: found.start()].strip() or not model.anatomy.causal
+        for match in written.finditer(text)
+        if text[: match.start()].strip() or not model.anatomy.causal
     ]
 
 
 def _answer(model: Model, sentence: Sentence, gap: _Gap, ids: tuple[int, ...], position: int) -> tuple[int | None, str]:
-    """The token that stands where the mask stood when the answer is written there, if it is one and changes no other.
+    """The token in the mask's position when the answer is written there, if it is one token and changes no other.
 
-    Asked in its place because many vocabularies have a word twice, with and without a space in front.
+    Encoded in its context because many vocabularies have a word twice, with and without a space in front.
     """
     answer = answer_of(sentence)
     if not answer:
@@ -107,11 +107,11 @@ def _answer(model: Model, sentence: Sentence, gap: _Gap, ids: tuple[int, ...], p
 
 
 def answer_of(sentence: Sentence) -> str:
-    """The answer, also when a table's column for labels holds it."""
+    """The answer, which a table may also have in its column of labels."""
     return (sentence.labels.get("answer") or sentence.labels.get("label") or "").strip()
 
 
 def _unknown(tokenizer: Any) -> int | None:
-    """Byte-level vocabularies know everything and name their end of text as unknown."""
+    """The unknown token; byte-level vocabularies need none, and name their end of text instead."""
     ends = {tokenizer.eos_token_id, tokenizer.bos_token_id}
     return None if tokenizer.unk_token_id in ends else tokenizer.unk_token_id

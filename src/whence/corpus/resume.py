@@ -1,4 +1,4 @@
-"""Work on a corpus that resumes where it stopped: which parts are done, which are pending, and the end of it."""
+"""Work on a corpus that resumes where it stopped: which parts are done, which are pending, and how it is finished."""
 
 import contextlib
 import json
@@ -29,7 +29,7 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(eq=False)
 class Resumable:
-    """A folder, the corpus it is made from, and how far it is."""
+    """A folder, the corpus it is made from, and its progress."""
 
     store: Store
     manifest: Mapping[str, Any]
@@ -39,10 +39,10 @@ class Resumable:
     progress: Progress | None
     totals: Counter[str] = field(default_factory=lambda: Counter(sentences=0, tokens=0, skipped=0))
     hashes: list[str] = field(default_factory=list)
-    "Of every part that was read."
+    "One for every part that was read."
 
     def pending(self) -> Iterator[Part]:
-        """The parts that are not done or damaged, in order; the corpus is read as they are asked for."""
+        """The parts that are damaged or not done, in order; the corpus is read lazily."""
         self._say()
         for part in cut(self.corpus, self.manifest["plan"]["part_size"]):
             self.hashes.append(part.sha256)
@@ -59,7 +59,7 @@ class Resumable:
         self._say()
 
     def finish(self, merged: Callable[[list[int]], Mapping[str, bytes]] = lambda numbers: {}) -> None:
-        """All parts are there: what is `merged` from them, and the manifest with what the corpus was."""
+        """Writes what is `merged` from the parts, and the manifest with the corpus's hash and totals."""
         numbers, count = part_numbers(self.store), len(self.hashes)
         if odd := sorted(set(numbers) ^ set(range(count))):
             raise self._other(
@@ -80,7 +80,7 @@ class Resumable:
         self.store.tidy()
 
     def _record(self, part: Part) -> dict[str, Any] | None:
-        """None also for one that is damaged: its part is done again."""
+        """The part's record; None if there is none or it is damaged, and the part is done again."""
         record = None
         with contextlib.suppress(Damaged):
             record = read_record(self.store, part.number, RECORD)
@@ -98,7 +98,7 @@ class Resumable:
             )
 
     def _other(self, why: str) -> BadInput:
-        """The corpus is not what it was: because of its limit, if that is not what it was."""
+        """The error for a corpus that changed; it names the limit if that changed."""
         limit = self.manifest["corpus"]["limit"]
         if limit != self.limit:
             return BadInput(
@@ -115,21 +115,21 @@ class Resumable:
 @contextlib.contextmanager
 def resumed(
     store: Store,
-    wanted: dict[str, Any],
+    requested: dict[str, Any],
     shape: Shape,
     corpus: Iterable[object],
     progress: Progress | None = None,
     total: int | None = None,
     engine: str = "local",
 ) -> Iterator[Resumable]:
-    """The work that this manifest describes, begun or resumed in a folder that is locked; written down in its journal.
+    """The work that this manifest describes, begun or resumed in a locked folder and logged in its journal.
 
-    The journal has two lines per attempt: when it began and by which command, when and how it ended. A kill leaves the
-    first.
+    The journal has two lines per attempt: when it began and by which command, when and how it ended. A killed attempt
+    has only the first.
     """
-    store = replace(store, run=run_id(wanted))
+    store = replace(store, run=run_id(requested))
     length = len(corpus) if total is None and isinstance(corpus, Sized) else total
-    work = Resumable(store, begun(store, wanted, shape), wanted["corpus"]["limit"], corpus, length, progress)
+    work = Resumable(store, begun(store, requested, shape), requested["corpus"]["limit"], corpus, length, progress)
     _note(store, {"began": _now(), "engine": engine, "command": sys.argv})
     outcome = "finished"
     try:

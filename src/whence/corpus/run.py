@@ -1,4 +1,4 @@
-"""A corpus, measured: cut into parts that are measured once, whatever happens, and written as tables."""
+"""Measures a corpus: cut into parts, each measured once and written as tables, resumable at any time."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -70,17 +70,17 @@ def run(
     store = at(out)
     workers = None if workers is None else whole("workers", workers, 1, WORKERS)
     total = None if total is None else whole("total", total, 0)
-    asked = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
-    asked |= {"part_size": part_size, "batch_tokens": batch_tokens}
+    parameters = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
+    parameters |= {"part_size": part_size, "batch_tokens": batch_tokens}
     with store.locked():
         if threads is None:
             threads = _threads_before(store) or (1 if engine == "ray" else torch.get_num_threads())
-        plan = planned(model, measures, threads=threads, **asked)
-        wanted = manifest(KIND, model, asdict(plan), corpus)
-        with resumed(store, wanted, SHAPE, corpus, progress, total, engine) as work:
+        plan = planned(model, measures, threads=threads, **parameters)
+        requested = manifest(KIND, model, asdict(plan), corpus)
+        with resumed(store, requested, SHAPE, corpus, progress, total, engine) as work:
             worker = Worker(model, plan, work.store)
             done = measure_parts(worker, work.pending(), address=address, workers=workers)
-            with closing(done) as records:  # an engine lets go of its workers at once
+            with closing(done) as records:  # so that the engine releases its workers at once
                 for record in records:
                     work.count(record)
             work.finish(lambda numbers: {MOMENTS: as_parquet(all_moments(store, numbers))})

@@ -1,4 +1,4 @@
-"""The rows of a part: which columns each table has, and how arrays become them."""
+"""The tables of a part: which columns each has, and how they are made from arrays."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from whence.corpus.annotate import Coded
 from whence.corpus.word_pairs import Pair
 from whence.models.encode import LABELS
 
-# of every sentence -> layer x token, layer x pair: what was measured, by column
+# for every sentence: column -> measured values, layer x token or layer x pair
 Values = Sequence[Mapping[str, np.ndarray]]
 
 SENTENCES: dict[str, tuple[pa.DataType, Callable[[Coded], object]]] = {
@@ -97,9 +97,9 @@ def pair_table(
     names: Sequence[str],
 ) -> pa.Table:
     """One row per pair of words and layer, in the same order."""
-    every = [(coded, pair) for coded, found in zip(sentences, pairs, strict=True) for pair in found]
+    every = [(coded, pair) for coded, own_pairs in zip(sentences, pairs, strict=True) for pair in own_pairs]
     about = {name: pa.array([of(*each) for each in every], type=kind) for name, (kind, of) in PAIRS.items()}
-    return _by_layer(about, [len(found) for found in pairs], values, layers, names)
+    return _by_layer(about, [len(own_pairs) for own_pairs in pairs], values, layers, names)
 
 
 def head_table(sentences: Sequence[Coded], values: Values, layers: Sequence[int], names: Sequence[str]) -> pa.Table:
@@ -113,22 +113,22 @@ def head_table(sentences: Sequence[Coded], values: Values, layers: Sequence[int]
         "head": pa.array(np.tile(np.arange(heads), len(layers) * len(numbers)), type=pa.int16()),
     }
     for name in names:
-        found = [each[name].ravel() for each in values]
-        columns[name] = pa.array(np.concatenate(found) if found else [], type=pa.float32())
+        flat = [each[name].ravel() for each in values]
+        columns[name] = pa.array(np.concatenate(flat) if flat else [], type=pa.float32())
     return pa.table(columns)
 
 
 def map_table(rows: Sequence[tuple[int, str, int, int | None, np.ndarray]]) -> pa.Table:
     """One row per map: sentence, variable, layer, head; `values` is the map row by row, targets by sources."""
     sentence, variable, layer, head, maps = zip(*rows, strict=True) if rows else ((),) * 5
-    offsets = np.cumsum([0, *(found.size for found in maps)], dtype=np.int32)
-    flat = np.concatenate([found.ravel() for found in maps]) if maps else np.array([], dtype=np.float32)
+    offsets = np.cumsum([0, *(array.size for array in maps)], dtype=np.int32)
+    flat = np.concatenate([array.ravel() for array in maps]) if maps else np.array([], dtype=np.float32)
     values = pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat.astype(np.float32)))
-    return pa.table([sentence, variable, layer, head, [len(found) for found in maps], values], schema=MAPS)
+    return pa.table([sentence, variable, layer, head, [len(array) for array in maps], values], schema=MAPS)
 
 
 def as_parquet(table: pa.Table) -> bytes:
-    """The same table gives the same bytes: no times, no paths."""
+    """The bytes of a Parquet file, which depend on the table alone: no times, no paths."""
     buffer = pa.BufferOutputStream()
     pyarrow.parquet.write_table(table, buffer, compression="zstd", store_schema=True)
     return buffer.getvalue().to_pybytes()
@@ -137,7 +137,7 @@ def as_parquet(table: pa.Table) -> bytes:
 def _by_layer(
     about: Mapping[str, pa.Array], counts: Sequence[int], values: Values, layers: Sequence[int], names: Sequence[str]
 ) -> pa.Table:
-    """What is known of every item repeated for every layer, next to what was measured of it there."""
+    """The annotations of every item repeated for every layer, next to its measured values there."""
     starts = np.cumsum([0, *counts])
     ranges = [
         np.tile(np.arange(start, start + count), len(layers)) for start, count in zip(starts, counts, strict=False)
@@ -147,7 +147,7 @@ def _by_layer(
     columns = {name: column.take(items) for name, column in about.items()}
     columns["layer"] = pa.array(np.concatenate(repeated) if repeated else [], type=pa.int16())
     for name in names:
-        found = [each[name].ravel() for each in values]
+        flat = [each[name].ravel() for each in values]
         kind = pa.bool_() if name.endswith("own_largest") else pa.float32()
-        columns[name] = pa.array(np.concatenate(found) if found else [], type=kind)
+        columns[name] = pa.array(np.concatenate(flat) if flat else [], type=kind)
     return pa.table(columns)

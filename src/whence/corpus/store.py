@@ -1,4 +1,4 @@
-"""A run's folder, here or on any Arrow filesystem: files that are whole or not there, one writer, parts with checksums.
+"""A run's folder, local or on any Arrow filesystem: atomic writes, one writer, parts with checksums.
 
 manifest.json               what was measured, of what, with what; sealed, as the records are
 journal.jsonl               every attempt: when, by which command, how it ended
@@ -33,7 +33,7 @@ LOCK = ".lock"
 PARTS = "parts"
 UNFINISHED = ".unfinished"
 CHUNK = 2**20
-READERS = 4  # files that are hashed at a time
+READERS = 4  # files hashed at the same time
 _RECORD = re.compile(r"(\d{5,})\.json")  # anything else in the folder of records is not ours
 
 # kind of folder -> what to call for it
@@ -52,7 +52,7 @@ class CannotWrite(WhenceError):
 
 
 class OtherRun(Damaged):
-    """A record is whole, and does not belong here."""
+    """A record is intact, but of another run."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Store:
     filesystem: FileSystem
     root: str
     run: str = ""
-    "A digest of all that its numbers depend on but the corpus; every part's record has it."
+    "A digest of all that its numbers depend on except the corpus; every part's record has it."
 
     @property
     def local(self) -> bool:
@@ -80,24 +80,24 @@ class Store:
 
     def sha256(self, name: str, first: int, end: int) -> str:
         """Of the file's bytes from `first` to `end`, which need not fit into memory."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         with self.filesystem.open_input_file(self.path(name)) as file:
             file.seek(first)
             while data := file.read(min(CHUNK, end - file.tell())):
-                found.update(data)
-        return found.hexdigest()
+                digest.update(data)
+        return digest.hexdigest()
 
     def size(self, name: str) -> int | None:
-        found = self.filesystem.get_file_info(self.path(name))
-        return found.size if found.type == FileType.File else None
+        info = self.filesystem.get_file_info(self.path(name))
+        return info.size if info.type == FileType.File else None
 
     def names(self, folder: str) -> list[str]:
         """Names of the finished files of a folder, in order."""
-        found = self.filesystem.get_file_info(FileSelector(self.path(folder), allow_not_found=True))
-        return sorted(entry.base_name for entry in found if entry.is_file and UNFINISHED not in entry.base_name)
+        entries = self.filesystem.get_file_info(FileSelector(self.path(folder), allow_not_found=True))
+        return sorted(entry.base_name for entry in entries if entry.is_file and UNFINISHED not in entry.base_name)
 
     def write(self, name: str, data: bytes) -> None:
-        """Under another name, flushed to the disk, then renamed: nobody ever sees half a file."""
+        """Atomically: written under another name, flushed to disk, then renamed, so that nobody sees half a file."""
         temporary = self.path(f"{name}{UNFINISHED}-{uuid.uuid4().hex[:8]}")
         try:
             self.filesystem.create_dir(self.path(name).rpartition("/")[0])
@@ -109,19 +109,19 @@ class Store:
     def cannot_write(self, name: str, error: OSError) -> CannotWrite:
         return CannotWrite(
             f"{self.path(name)} cannot be written ({_reason(error)}); what was written before is safe:"
-            " make room, then start the same run again, and it goes on from there."
+            " make room, then start the same run again, and it resumes from there."
         )
 
     def tidy(self) -> None:
-        """Removes what writers that were killed left half done."""
-        found = self.filesystem.get_file_info(FileSelector(self.root, allow_not_found=True, recursive=True))
-        for entry in found:
+        """Removes the unfinished files of killed writers."""
+        entries = self.filesystem.get_file_info(FileSelector(self.root, allow_not_found=True, recursive=True))
+        for entry in entries:
             if entry.is_file and UNFINISHED in entry.base_name:
                 self.filesystem.delete_file(entry.path)
 
     @contextmanager
     def locked(self, wait: bool = False) -> Iterator[None]:
-        """Refuses a second writer, or makes it wait. Elsewhere than on a local or shared disk there are no locks."""
+        """Refuses a second writer, or makes it wait. Only local and shared disks have locks."""
         if not self.local:
             yield
             return
@@ -159,7 +159,7 @@ def at(out: str | PathLike[str]) -> Store:
 
 
 def write_part(store: Store, number: int, tables: Mapping[str, bytes], about: Mapping[str, Any]) -> dict[str, Any]:
-    """The part's files, then the record that says it is done; gives the record."""
+    """Writes the part's files, then the record that says it is done; returns the record."""
     files = {}
     for table, data in tables.items():
         name = f"{table}/{number:05d}.parquet"
@@ -181,7 +181,7 @@ def checksum(data: bytes) -> dict[str, Any]:
 
 
 def read_record(store: Store, number: int, shape: Shape) -> dict[str, Any] | None:
-    """What was written of a part; None when it is not done, Damaged when it is not this part's and this run's."""
+    """The record of a part; None when it is not done, Damaged when it is of another part or run."""
     name = record_name(number)
     data = store.read(name)
     if data is None:
@@ -195,7 +195,7 @@ def read_record(store: Store, number: int, shape: Shape) -> dict[str, Any] | Non
 
 
 def damaged(store: Store, files: Mapping[str, Mapping[str, Any]], verify: bool = True) -> list[str]:
-    """Those of the files that are gone or do not have the bytes they were written with, or not as many."""
+    """The files that are gone or whose size or checksum has changed; without `verify` only sizes are compared."""
 
     def is_sound(name: str) -> bool:
         size, first = store.size(name), files[name].get("first", 0)
@@ -214,7 +214,7 @@ def part_numbers(store: Store) -> list[int]:
 
 
 def read_manifest(store: Store, kinds: Iterable[str], shape: Shape) -> dict[str, Any] | None:
-    """What the folder holds, if it is of one of these kinds; None when it has no manifest."""
+    """The manifest of a folder of one of these kinds; None when it has none."""
     data = store.read(MANIFEST)
     try:
         return None if data is None else _manifest(store, parsed(data, store.path(MANIFEST)), kinds, shape)
@@ -222,12 +222,12 @@ def read_manifest(store: Store, kinds: Iterable[str], shape: Shape) -> dict[str,
         raise Damaged(f"{error}; delete it and start the same run again, which keeps the parts it has.") from error
 
 
-def _manifest(store: Store, found: Mapping[str, Any], kinds: Iterable[str], shape: Shape) -> dict[str, Any]:
-    if found.get("schema") != SCHEMA and SEAL not in found:  # of a version without seals
-        raise _other_schema(store, found)
-    content = unsealed(found, {"kind": str, "schema": int}, store.path(MANIFEST))
+def _manifest(store: Store, envelope: Mapping[str, Any], kinds: Iterable[str], shape: Shape) -> dict[str, Any]:
+    if envelope.get("schema") != SCHEMA and SEAL not in envelope:  # of a version without seals
+        raise _other_schema(store, envelope.get("schema"))
+    content = unsealed(envelope, {"kind": str, "schema": int}, store.path(MANIFEST))
     if content["schema"] != SCHEMA:
-        raise _other_schema(store, content)
+        raise _other_schema(store, content["schema"])
     if content["kind"] not in kinds:
         raise BadInput(
             f"{store.root!r} was made by {KINDS.get(content['kind'], 'something else')}, and a folder of"
@@ -237,9 +237,9 @@ def _manifest(store: Store, found: Mapping[str, Any], kinds: Iterable[str], shap
     return content
 
 
-def _other_schema(store: Store, found: Mapping[str, Any]) -> BadInput:
+def _other_schema(store: Store, schema: object) -> BadInput:
     return BadInput(
-        f"{store.path(MANIFEST)} has the schema {found.get('schema')!r:.40}, and this version of whence reads {SCHEMA};"
+        f"{store.path(MANIFEST)} has the schema {schema!r:.40}, and this version of whence reads {SCHEMA};"
         " open it with the version that wrote it, or measure again into another folder."
     )
 
@@ -254,7 +254,7 @@ def _write_here(filesystem: FileSystem, temporary: str, final: str, data: bytes)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, final)
-    if os.name == "posix":  # the new name, too, has to reach the disk
+    if os.name == "posix":  # the new name has to reach the disk too
         folder = os.open(os.path.dirname(final), os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
@@ -272,5 +272,5 @@ def _forget(filesystem: FileSystem, temporary: str) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    found = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return found.splitlines()[0].rstrip(".") if found else type(error).__name__
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return reason.splitlines()[0].rstrip(".") if reason else type(error).__name__

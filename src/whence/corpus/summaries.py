@@ -1,4 +1,4 @@
-"""What a map says of each target in one number: how much is its own, whether that is most, how spread the rest is."""
+"""Summaries of a map by target: its own share, whether that is the largest, and how spread out the row is."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,7 +12,7 @@ TO = "to"
 
 
 def quantities(unit: str) -> tuple[str, ...]:
-    """What is said of each token by a map of this unit."""
+    """The summaries of a map of this unit."""
     return ("own", "own_largest", "entropy") if unit in POSITIVE else ("own",)
 
 
@@ -29,8 +29,8 @@ def summaries(
     rows = shares(maps) if unit in POSITIVE else maps
     own = rows.diagonal(dim1=-2, dim2=-1)
     absent = (classes.sum(dim=1) == 0)[:, None, None]
-    found = {"own": own, TO: (rows @ classes[:, None]).masked_fill(absent, torch.nan)}
+    by_quantity = {"own": own, TO: (rows @ classes[:, None]).masked_fill(absent, torch.nan)}
     if unit in POSITIVE:
-        found["own_largest"] = own >= rows.amax(dim=-1)
-        found["entropy"] = torch.special.entr(rows).sum(dim=-1)
-    return found
+        by_quantity["own_largest"] = own >= rows.amax(dim=-1)
+        by_quantity["entropy"] = torch.special.entr(rows).sum(dim=-1)
+    return by_quantity

@@ -1,4 +1,4 @@
-"""Which words of a sentence are looked at in pairs: coreferent or not, governor and dependent, neighbours."""
+"""Which words of a sentence are paired: coreferent or not, governor and dependent, neighbours."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
 
 @dataclass(frozen=True)
 class Pair:
-    """How much the target word has of the source word is what will be measured. None where it does not apply."""
+    """A target word and a source word whose share in it is measured; fields that do not apply are None."""
 
     kind: str
     target: int
@@ -29,7 +29,7 @@ def pairs(coded: Coded, neighbours: int) -> list[Pair]:
 
 
 def _coreference(sentence: Sentence) -> Iterator[Pair]:
-    """Heads of mentions and nominal words, any two; whether they are heads of mentions of one entity.
+    """Any two of the heads of mentions and nominal words; coreferent if they head mentions of one entity.
 
     A word inside a mention of the other's entity that is not its head ("President" in "President Obama ... he") is
     neither coreferent nor not, and is left out. Without mentions in the sentence nothing is known.
@@ -49,11 +49,11 @@ def _coreference(sentence: Sentence) -> Iterator[Pair]:
 
 
 def _entities(sentence: Sentence, heads_only: bool) -> dict[int, frozenset[str]]:
-    found: dict[int, frozenset[str]] = {}
+    entities: dict[int, frozenset[str]] = {}
     for mention in sentence.mentions:
         for word in (head(sentence, mention),) if heads_only else mention.words:
-            found[word] = found.get(word, frozenset()) | {mention.entity}
-    return found
+            entities[word] = entities.get(word, frozenset()) | {mention.entity}
+    return entities
 
 
 def _dependency(sentence: Sentence) -> Iterator[Pair]:

@@ -26,7 +26,7 @@ from whence.models.load import Model
 from whence.models.memory import claim, resident
 from whence.sentence.measure import MEMORY, needs
 
-# what the maps of one batch may take; a constant, because batches must not depend on the machine
+# memory for the maps of one batch; a constant, because batches must not depend on the machine
 BATCH_BYTES = 512 * 2**20
 
 REMEDY = "measure fewer layers (layers, --layers) or leave out long texts"
@@ -47,37 +47,37 @@ class Worker:
         return self.write(self.measure(self.prepare(part)))
 
     def prepare(self, part: Part) -> "Prepared":
-        """The part's tokens; like `write`, no work for the model."""
+        """The part, tokenized; like `write`, this does not need the model."""
         sentences, skipped = self._coded(part)
-        return Prepared(part, skipped, _Found.of(sentences, self.plan))
+        return Prepared(part, skipped, _Results.of(sentences, self.plan))
 
     def measure(self, prepared: "Prepared") -> "Prepared":
-        found, sentences = prepared.found, prepared.found.sentences
+        results, sentences = prepared.results, prepared.results.sentences
         with _threads(self.plan.threads):
-            for places in batches([len(each) for each in sentences], self._rows, longest_first=True):
+            for places in batches([len(sentence) for sentence in sentences], self._rows, longest_first=True):
                 chosen = [sentences[place] for place in places]
                 longest = len(chosen[0])
                 taken = len(chosen) * self._bytes(longest) + self._needs(longest, alone=True)
                 claim(resident(taken), longest, self.model.model.device, None, REMEDY)
-                found.add(places, measured(self.model, self.plan, chosen, found.moments.classes))
+                results.add(places, measured(self.model, self.plan, chosen, results.moments.classes))
         return prepared
 
     def write(self, prepared: "Prepared") -> dict[str, Any]:
         """The record of the part, once its tables are in the store."""
-        sentences = prepared.found.sentences
+        sentences = prepared.results.sentences
         about = {
             "sha256": prepared.part.sha256,
             "too_long": self.plan.too_long,
             "sentences": len(sentences),
-            "tokens": sum(len(each) for each in sentences),
+            "tokens": sum(len(sentence) for sentence in sentences),
             "skipped": prepared.skipped,
         }
-        written = {name: run_tables.as_parquet(table) for name, table in prepared.found.tables().items()}
+        written = {name: run_tables.as_parquet(table) for name, table in prepared.results.tables().items()}
         return write_part(self.store, prepared.part.number, written, about)
 
     def _coded(self, part: Part) -> tuple[list[Coded], list[dict[str, Any]]]:
         """The sentences with their tokens, and those left out with the reason."""
-        found, skipped = [], []
+        kept, skipped = [], []
         for number, sentence in enumerate(part.sentences, part.first):
             try:
                 encoded = encode(
@@ -89,22 +89,22 @@ class Worker:
                     raise BadInput(f"Sentence {number:,}{name} of the corpus, counted from 0: {_why(error)}") from error
                 skipped.append({"sentence": number, "why": str(error)})
             else:
-                found.append(coded(number, encoded, self.model.tokenizer))
-        return found, skipped
+                kept.append(coded(number, encoded, self.model.tokenizer))
+        return kept, skipped
 
     def _rows(self, longest: int) -> int:
         """How many sentences of this length are measured together."""
         return min(self.plan.batch_tokens // longest, BATCH_BYTES // self._bytes(longest))
 
     def _bytes(self, tokens: int) -> int:
-        """What each sentence of a batch takes: work on its blocks, the maps that are kept and their copies."""
+        """The memory of each sentence in a batch: work on its blocks, the maps that are kept and their copies."""
         anatomy, plan = self.model.anatomy, self.plan
         by_head = anatomy.heads * len(plan.of_dims(HEADS)) if plan.maps else 0
         kept = 8 * tokens**2 * len(plan.layers) * (len(plan.map_names) + by_head)
         return kept + self._needs(tokens, alone=False)
 
     def _needs(self, tokens: int, alone: bool) -> int:
-        """What is worked with, of measures that take sentences one at a time (derivatives) or of the others."""
+        """The working memory of measures that take one sentence at a time (derivatives), or of the others."""
         chosen = {
             name: variable
             for name, variable in variables().items()
@@ -118,16 +118,16 @@ class Worker:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A part on its way: its sentences with their tokens, those left out with the reason, what was found so far."""
+    """A part in progress: the sentences left out with the reason, and the results so far."""
 
     part: Part
     skipped: list[dict[str, Any]]
-    found: "_Found"
+    results: "_Results"
 
 
 @dataclass(eq=False)
-class _Found:
-    """What a part's batches gave, back in the order of the corpus."""
+class _Results:
+    """The results of a part's batches, back in the order of the corpus."""
 
     sentences: list[Coded]
     plan: Plan
@@ -139,11 +139,11 @@ class _Found:
     heads: list[dict[str, np.ndarray]]
 
     @classmethod
-    def of(cls, sentences: list[Coded], plan: Plan) -> "_Found":
-        classes = sorted({name for each in sentences for name in each.classes})
+    def of(cls, sentences: list[Coded], plan: Plan) -> "_Results":
+        classes = sorted({name for sentence in sentences for name in sentence.classes})
         moments = Collected(groups_of(sentences, plan.by), classes)
-        chosen = [pairs(each, plan.neighbours) if plan.map_names else [] for each in sentences]
-        count = len(sentences)  # `add` puts the real ones into their places
+        chosen = [pairs(sentence, plan.neighbours) if plan.map_names else [] for sentence in sentences]
+        count = len(sentences)  # `add` fills in the real ones
         return cls(sentences, plan, moments, chosen, [{}] * count, [{}] * count, [[]] * count, [{}] * count)
 
     def add(self, places: list[int], batch: Measured) -> None:
@@ -158,13 +158,13 @@ class _Found:
 
     def _flows(self, place: int, row: int, batch: Measured) -> dict[str, np.ndarray]:
         """Word-level values of the sentence's pairs by layer: means over the pieces of both words."""
-        each, found = self.sentences[place], self.pairs[place]
-        if not found:
+        sentence, own_pairs = self.sentences[place], self.pairs[place]
+        if not own_pairs:
             return {name: np.empty((len(self.plan.layers), 0), dtype=np.float32) for name in self.plan.map_names}
-        order = {word: at for at, word in enumerate(each.pieces)}
-        target = [order[pair.target] for pair in found]
-        source = [order[pair.source] for pair in found]
-        mean, length = each.averaging, len(each)
+        order = {word: at for at, word in enumerate(sentence.pieces)}
+        target = [order[pair.target] for pair in own_pairs]
+        source = [order[pair.source] for pair in own_pairs]
+        mean, length = sentence.averaging, len(sentence)
         return {
             name: (mean @ batch.maps[name][row, :, :length, :length] @ mean.T)[:, target, source]
             for name in self.plan.map_names
@@ -172,24 +172,24 @@ class _Found:
 
     def tables(self) -> dict[str, Any]:
         layers, names = self.plan.layers, self.plan.token_columns
-        found = {
+        tables = {
             "sentences": run_tables.sentence_table(self.sentences),
             "tokens": run_tables.token_table(self.sentences, self.tokens, layers, names),
             "moments": self.moments.table(layers),
         }
         if self.plan.map_names:
-            found["pairs"] = run_tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
+            tables["pairs"] = run_tables.pair_table(self.sentences, self.pairs, self.flows, layers, self.plan.map_names)
         if by_head := self.plan.of_dims(BY_HEAD):
             named = [column for name in by_head for column in columns(name, variables()[name])]
-            found["heads"] = run_tables.head_table(self.sentences, self.heads, layers, named)
+            tables["heads"] = run_tables.head_table(self.sentences, self.heads, layers, named)
         if self.plan.maps:
             every = zip(self.sentences, self.maps, strict=True)
-            found["maps"] = run_tables.map_table([(each.number, *row) for each, rows in every for row in rows])
-        return found
+            tables["maps"] = run_tables.map_table([(sentence.number, *row) for sentence, rows in every for row in rows])
+        return tables
 
 
 def _maps(row: int, length: int, layers: tuple[int, ...], batch: Measured) -> Iterator[Map]:
-    """Every map of a sentence; of measures by head those of the heads."""
+    """Every map of a sentence; of measures by head, the map of each head."""
     for name, values in batch.maps.items():
         if name not in batch.head_maps:
             for at, layer in enumerate(layers):
@@ -201,7 +201,7 @@ def _maps(row: int, length: int, layers: tuple[int, ...], batch: Measured) -> It
 
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
-    """As many for every part, wherever it is measured: the last digits depend on it."""
+    """The same number of threads wherever a part is measured: the last digits depend on it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -211,7 +211,7 @@ def _threads(count: int) -> Iterator[None]:
 
 
 def _why(error: BadInput) -> str:
-    """The reason, with what can be done about it here."""
+    """The reason, with the remedy that fits a corpus."""
     if not isinstance(error, TooLong):
         return str(error)
     return f"{str(error).partition(';')[0]}; cut such sentences off, or leave them out (too_long, --too-long)."

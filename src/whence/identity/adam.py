@@ -34,10 +34,10 @@ def _trained(probe: str, task: Task, fold: Fold, loss: str, learning_rate: float
     while waited < PATIENCE:
         epoch += 1
         _epoch(probe, task, places, loss, weights, optimiser, drawn)
-        found = _validation(probe, task, fold, loss, weights)
+        validation_loss = _validation(probe, task, fold, loss, weights)
         waited += 1
-        if found < best:
-            best, kept, waited = found, _copied(weights), 0
+        if validation_loss < best:
+            best, kept, waited = validation_loss, _copied(weights), 0
     return Fitted(kept, {"epochs": float(epoch)})
 
 
@@ -51,16 +51,16 @@ def _epoch(
     drawn: torch.Generator,
 ) -> None:
     for batch in torch.randperm(len(places), generator=drawn).split(BATCH):
-        hidden, wanted = task.rows(places[batch.numpy()])
+        hidden, target = task.rows(places[batch.numpy()])
         optimiser.zero_grad()
-        LOSSES[loss](PROBES[probe].apply(weights, hidden), wanted).mean().backward()
+        LOSSES[loss](PROBES[probe].apply(weights, hidden), target).mean().backward()
         optimiser.step()
 
 
 @torch.no_grad()
 def _validation(probe: str, task: Task, fold: Fold, loss: str, weights: Weights) -> float:
     losses = [
-        LOSSES[loss](PROBES[probe].apply(weights, hidden), wanted) for hidden, wanted in task.chunks(fold.validation)
+        LOSSES[loss](PROBES[probe].apply(weights, hidden), target) for hidden, target in task.chunks(fold.validation)
     ]
     return float(torch.cat(losses).mean())
 

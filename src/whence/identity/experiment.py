@@ -1,4 +1,4 @@
-"""One experiment: a probe per layer and fold, fitted and tested; each is written down, so interrupted work resumes."""
+"""One experiment: a probe per layer and fold, fitted and tested; each is a checkpoint to resume from."""
 
 import logging
 import shutil
@@ -41,7 +41,7 @@ SHAPE = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked; together with the states it decides every number."""
+    """The parameters; together with the states they determine every number."""
 
     probe: str = "linear"
     loss: str = "cosine"
@@ -99,13 +99,13 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
     for layer in layers:
-        found = {fold.number: result for fold in folds if (result := _read(folder, layer, fold.number)) is not None}
-        missing = [fold for fold in folds if fold.number not in found]
+        by_fold = {fold.number: result for fold in folds if (result := _read(folder, layer, fold.number)) is not None}
+        missing = [fold for fold in folds if fold.number not in by_fold]
         for result in _finish(folder, states, settings, layer, missing, keep_weights):
-            found[result.fold] = result
+            by_fold[result.fold] = result
             if progress:
-                progress(len(results) + len(found), len(layers) * len(folds))
-        results += [found[fold.number] for fold in folds]
+                progress(len(results) + len(by_fold), len(layers) * len(folds))
+        results += [by_fold[fold.number] for fold in folds]
     shutil.rmtree(folder, ignore_errors=True)
     return results
 
@@ -160,7 +160,7 @@ def _write(folder: Path, result: Result) -> Result:
 
 
 def _read(folder: Path, layer: int, fold: int) -> Result | None:
-    """None when it is not there, or not as it was written: then it is computed again."""
+    """A finished result; None when it is missing or damaged, and computed again."""
     path = _file(folder, layer, fold)
     try:
         return _result(tensors.Tensors(path, SHAPE), folder, layer, fold) if path.exists() else None

@@ -42,12 +42,12 @@ def grams(task: Task, folds: Sequence[Fold], unit: bool) -> tuple[Float[Tensor, 
     squares = torch.zeros(len(folds), task.width, task.width, dtype=torch.float64)
     products = torch.zeros_like(squares)
     for members, sentences in _shared(folds, len(task.states.lengths)):
-        for hidden, wanted in task.chunks(sentences):
-            hidden, wanted = hidden.double(), wanted.double()
+        for hidden, target in task.chunks(sentences):
+            hidden, target = hidden.double(), target.double()
             if unit:
-                hidden, wanted = normalize(hidden, dim=-1), normalize(wanted, dim=-1)
+                hidden, target = normalize(hidden, dim=-1), normalize(target, dim=-1)
             squares[members] += hidden.T @ hidden
-            products[members] += hidden.T @ wanted
+            products[members] += hidden.T @ target
     return squares, products
 
 
@@ -93,10 +93,10 @@ def _refined(task: Task, fold: Fold, weights: Weights, penalty: float, outcome: 
         if outcome.rate == 1:
             return weights, step
         tried = _reweighted(task, fold, weights, penalty)
-        (found,) = evaluate("linear", [tried], "cosine", task, fold.validation)
-        if found.rate <= outcome.rate:
+        (new_outcome,) = evaluate("linear", [tried], "cosine", task, fold.validation)
+        if new_outcome.rate <= outcome.rate:
             return weights, step
-        weights, outcome = tried, found
+        weights, outcome = tried, new_outcome
     return weights, STEPS
 
 
@@ -109,12 +109,12 @@ def _reweighted(task: Task, fold: Fold, weights: Weights, penalty: float) -> Wei
     weight = weights["weight"]
     square = torch.zeros(task.width, task.width, dtype=torch.float64)
     product, count = torch.zeros_like(square), 0
-    for hidden, wanted in task.chunks(fold.train):
-        hidden, wanted = normalize(hidden, dim=-1), normalize(wanted, dim=-1)
+    for hidden, target in task.chunks(fold.train):
+        hidden, target = normalize(hidden, dim=-1), normalize(target, dim=-1)
         predicted = hidden @ weight
         length = predicted.norm(dim=-1, keepdim=True).clamp(min=1e-12)
         direction = predicted / length
-        across = wanted - (direction * wanted).sum(dim=-1, keepdim=True) * direction
+        across = target - (direction * target).sum(dim=-1, keepdim=True) * direction
         scaled = hidden / length
         square += scaled.T @ scaled
         product += scaled.T @ across

@@ -40,8 +40,8 @@ def fit(task: Task, folds: Sequence[Fold], loss: str, seed: int = 0) -> Iterator
     for number, fold in enumerate(folds):
         linear, _, _ = ridge(task, fold, loss, units[number], targets[number])
         layer = _hidden_layer(task, fold, squares[number], linear["weight"], generator(seed, fold.number))
-        found = _read_out(task, fold, loss, layer)
-        yield _better(task, fold, found, _learned(task, fold, seed)) if loss == "l2" else found
+        solution = _read_out(task, fold, loss, layer)
+        yield _better(task, fold, solution, _learned(task, fold, seed)) if loss == "l2" else solution
 
 
 def _learned(task: Task, fold: Fold, seed: int) -> Fitted:
@@ -53,14 +53,14 @@ def _learned(task: Task, fold: Fold, seed: int) -> Fitted:
     optimiser = torch.optim.Adam(list(weights.values()))
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps, pct_start=RISING)
     for batch in itertools.islice(_batches(len(places), drawn), steps):
-        hidden, wanted = task.rows(places[batch.numpy()])
+        hidden, target = task.rows(places[batch.numpy()])
         predicted = PROBES["mlp"].apply(weights, (hidden - scale.mean) / scale.spread)
         optimiser.zero_grad()
-        LOSSES["l2"](predicted, wanted / scale.wanted).mean().backward()
+        LOSSES["l2"](predicted, target / scale.wanted).mean().backward()
         optimiser.step()
         schedule.step()
-    found = scale.taken_in({name: value.detach() for name, value in weights.items()})
-    return Fitted(found, {"penalty": 0.0, "steps": float(steps)})
+    unscaled = scale.taken_in({name: value.detach() for name, value in weights.items()})
+    return Fitted(unscaled, {"penalty": 0.0, "steps": float(steps)})
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class _Scale:
     @classmethod
     def of(cls, task: Task, fold: Fold) -> "_Scale":
         count, sums, squares, goals = 0, torch.zeros(task.width).double(), torch.zeros(task.width).double(), 0.0
-        for hidden, wanted in task.chunks(fold.train):
+        for hidden, target in task.chunks(fold.train):
             hidden = hidden.double()
             count, sums, squares = count + len(hidden), sums + hidden.sum(dim=0), squares + hidden.square().sum(dim=0)
-            goals += float(wanted.double().square().mean(dim=-1).sum())
+            goals += float(target.double().square().mean(dim=-1).sum())
         mean = sums / count
         deviation = (squares / count - mean.square()).clamp(min=0).sqrt()
         spread = (deviation + FLOOR * deviation.mean()) / SMALL
@@ -130,11 +130,14 @@ def _hidden_layer(
 def _read_out(task: Task, fold: Fold, loss: str, layer: Weights) -> Fitted:
     square = torch.zeros(HIDDEN + 1, HIDDEN + 1, dtype=torch.float64)
     product = torch.zeros(HIDDEN + 1, task.width, dtype=torch.float64)
-    for hidden, wanted in task.chunks(fold.train):
+    for hidden, target in task.chunks(fold.train):
         units = torch.nn.functional.pad(hidden_units(layer, hidden), (0, 1), value=1.0)  # the last one is the bias
         square += units.T @ units
-        product += units.T @ (normalize(wanted, dim=-1) if loss == "cosine" else wanted)
+        product += units.T @ (normalize(target, dim=-1) if loss == "cosine" else target)
     penalties, solutions = solved(square, product)
-    tried = [layer | {"second": one[:-1].contiguous(), "second_bias": one[-1].contiguous()} for one in solutions]
+    tried = [
+        layer | {"second": solution[:-1].contiguous(), "second_bias": solution[-1].contiguous()}
+        for solution in solutions
+    ]
     best = preferred(evaluate("mlp", tried, loss, task, fold.validation))
     return Fitted(tried[best], {"penalty": penalties[best], "steps": 0.0})

@@ -21,7 +21,7 @@ class Fold:
 
 
 def folds_of(sentences: int, count: int, seed: int, train_share: float = 1.0) -> tuple[Fold, ...]:
-    """70/15/15 by sentence, as often as asked.
+    """`count` splits of the sentences, 70/15/15.
 
     The sentences are shuffled once into a ring; fold k starts k/count of the way round it. With ten folds every
     sentence is tested once or twice, and neighbouring folds share most of their training data, which the solver uses.

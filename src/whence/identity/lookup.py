@@ -45,10 +45,10 @@ def evaluate(probe: str, weights: Sequence[Weights], loss: str, task: Task, sent
     """The outcome of each set of weights on the same sentences, which are read once."""
     parts: list[list[Outcome]] = [[] for _ in weights]
     for piece in task.pieces(sentences):
-        wanted = piece.wanted
-        for one, outcomes in zip(weights, parts, strict=True):
-            predicted = PROBES[probe].apply(one, piece.hidden)
-            losses = LOSSES[loss](predicted, wanted)[piece.asked]
+        target = piece.wanted
+        for probe_weights, outcomes in zip(weights, parts, strict=True):
+            predicted = PROBES[probe].apply(probe_weights, piece.hidden)
+            losses = LOSSES[loss](predicted, target)[piece.asked]
             outcomes.append(look_up(predicted, piece, loss, float(losses.mean())))
     return [_joined(outcomes) for outcomes in parts]
 
@@ -98,5 +98,5 @@ def _joined(parts: list[Outcome]) -> Outcome:
 def chance(task: Task, sentences: np.ndarray) -> float:
     """What guessing gives: the mean of one over the sentence's length; 1 / mean length when every token is asked."""
     lengths = task.states.lengths[sentences]
-    asked = np.maximum(lengths - abs(task.offset), 0)
-    return float((asked / lengths).sum() / asked.sum())
+    counts = np.maximum(lengths - abs(task.offset), 0)
+    return float((counts / lengths).sum() / counts.sum())

@@ -33,8 +33,8 @@ def save(path: Path, weights: Mapping[tuple[int, int], Weights], about: Mapping[
     """One file with the weights by layer and fold, and what they were fitted for."""
     named = {
         f"{_prefix(layer, fold)}{name}": value
-        for (layer, fold), found in weights.items()
-        for name, value in found.items()
+        for (layer, fold), fitted in weights.items()
+        for name, value in fitted.items()
     }
     return tensors.write(path, named, {**about, "kind": KIND, "fitted": [list(place) for place in weights]})
 
@@ -75,13 +75,13 @@ def named(probe: str | Path, model: Model) -> Saved | None:
         raise BadInput(
             f"There is no probe {str(probe)!r}; there are: {', '.join(PROBES)}, or a {ENDING} file of probes."
         )
-    found = Saved(Path(probe))
-    if found.about["width"] != model.anatomy.width:
+    saved = Saved(Path(probe))
+    if saved.about["width"] != model.anatomy.width:
         raise BadInput(
-            f"The probes in {str(probe)!r} are for vectors of {found.about['width']} numbers ({found.about['model']}),"
+            f"The probes in {str(probe)!r} are for vectors of {saved.about['width']} numbers ({saved.about['model']}),"
             f" and those of {model.id} have {model.anatomy.width}."
         )
-    return found
+    return saved
 
 
 def _prefix(layer: int, fold: int) -> str:
@@ -90,9 +90,9 @@ def _prefix(layer: int, fold: int) -> str:
 
 def _settings(about: Mapping[str, Any], path: Path) -> Settings:
     """As they were; a version to come may know others."""
-    given = about["settings"]
-    unknown = [name for name in given if name not in {field.name for field in fields(Settings)}]
-    unknown += [f"{name} {given[name]!r}" for name, known in CHOICES.items() if given[name] not in known]
+    settings = about["settings"]
+    unknown = [name for name in settings if name not in {field.name for field in fields(Settings)}]
+    unknown += [f"{name} {settings[name]!r}" for name, known in CHOICES.items() if settings[name] not in known]
     if about["kind"] != KIND or unknown or any(len(place) != 2 for place in about["fitted"]):
         raise Damaged(f"{path} is of another version of whence, or holds something else than probes")
-    return Settings(**given | {"test_layers": tuple(given["test_layers"])})
+    return Settings(**settings | {"test_layers": tuple(settings["test_layers"])})

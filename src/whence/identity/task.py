@@ -47,16 +47,16 @@ class Task:
 
     def places(self, sentences: Sequence[int] | np.ndarray) -> np.ndarray:
         """The rows of those sentences' tokens that have a goal."""
-        found = []
+        ranges = []
         for number in sentences:
             start, length = self.states.starts[number], self.states.lengths[number]
-            found.append(np.arange(start + max(0, -self.offset), start + length - max(0, self.offset)))
-        return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+            ranges.append(np.arange(start + max(0, -self.offset), start + length - max(0, self.offset)))
+        return np.concatenate(ranges) if ranges else np.empty(0, dtype=np.int64)
 
     def rows(self, places: np.ndarray) -> tuple[Float[Tensor, "n m"], Float[Tensor, "n m"]]:
         """Hidden vectors and the vectors they should give back."""
-        hidden, wanted = self.states.layer(self.layer)[places], self.states.layer(self.goal_layer)[places + self.offset]
-        return torch.from_numpy(hidden), torch.from_numpy(wanted)
+        hidden, target = self.states.layer(self.layer)[places], self.states.layer(self.goal_layer)[places + self.offset]
+        return torch.from_numpy(hidden), torch.from_numpy(target)
 
     def chunks(self, sentences: np.ndarray) -> Iterator[tuple[Float[Tensor, "n m"], Float[Tensor, "n m"]]]:
         """The same for whole sentences, a bounded number of rows at a time."""

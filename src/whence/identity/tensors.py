@@ -17,7 +17,7 @@ ABOUT = "whence"
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Path:
-    """Under another name first: a file that is there is whole."""
+    """Written atomically: under another name first, then renamed."""
     content = {name: value.contiguous() for name, value in tensors.items()}
     checksums = {name: _sha256(value) for name, value in content.items()}
     fresh = path.with_name(path.name + ".new")
@@ -46,15 +46,15 @@ class Tensors:
 
     def read(self, name: str) -> Tensor:
         try:
-            found = self._file.get_tensor(name)
+            tensor = self._file.get_tensor(name)
         except SafetensorError as error:
             raise Damaged(f"{self.path} is damaged: it has no tensor {name}") from error
-        if _sha256(found) != self.about["tensors"][name]:
+        if _sha256(tensor) != self.about["tensors"][name]:
             raise Damaged(f"{self.path} is damaged: {name} was changed after it was written")
-        return found
+        return tensor
 
 
 def _sha256(tensor: Tensor) -> str:
-    found = hashlib.sha256(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
-    found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+    digest = hashlib.sha256(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
+    digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -13,24 +13,24 @@ from whence.text.sentence import sentence
 def columns(model: Model, corpus: Iterable[object], states: States, truncate: bool) -> dict[str, np.ndarray]:
     """sentence, position, token, token_id, is_special, word, and a column for every label the words have."""
     numbers = np.repeat(np.arange(len(states.lengths)), states.lengths)
-    found: dict[str, np.ndarray] = {
+    labels: dict[str, np.ndarray] = {
         "sentence": numbers,
         "position": np.arange(len(numbers)) - states.starts[numbers],
         "token": np.array(pieces(model.tokenizer, states.ids.tolist()), dtype=str),
         "token_id": states.ids,
         "is_special": states.special,
     }
-    return found | _words(model, corpus, states, truncate)
+    return labels | _words(model, corpus, states, truncate)
 
 
 def _words(model: Model, corpus: Iterable[object], states: States, truncate: bool) -> dict[str, np.ndarray]:
     """The word each token starts in, and its labels; empty where a token has no word, or the word no such label."""
-    found: dict[str, list[str]] = {"word": [""] * len(states.ids)}
-    for given, start in zip(corpus, states.starts.tolist(), strict=True):
-        encoded = encode(model.anatomy, model.tokenizer, sentence(given), truncate)
-        found["word"][start : start + len(encoded.words)] = encoded.words
+    columns: dict[str, list[str]] = {"word": [""] * len(states.ids)}
+    for text, start in zip(corpus, states.starts.tolist(), strict=True):
+        encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
+        columns["word"][start : start + len(encoded.words)] = encoded.words
         for place, word in enumerate(encoded.word_ids):
             labels = encoded.sentence.words[word].labels if word is not None else {}
             for label, value in labels.items():
-                found.setdefault(label, [""] * len(states.ids))[start + place] = value
-    return {label: np.array(values, dtype=str) for label, values in found.items()}
+                columns.setdefault(label, [""] * len(states.ids))[start + place] = value
+    return {label: np.array(values, dtype=str) for label, values in columns.items()}

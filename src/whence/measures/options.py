@@ -11,7 +11,7 @@ from typing import Any
 
 from whence._arguments import numbers, seed_of, share
 
-# what a number has to be, whichever measure has it
+# checks by option, the same for every measure that has it
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "tolerance": lambda value: share("tolerance", value, zero=True),
     "error": lambda value: share("error", value),
@@ -22,7 +22,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """None."""
+    """No options."""
 
     def __post_init__(self) -> None:
         for name in self.names() & _CHECKS.keys():
@@ -31,15 +31,15 @@ class Options:
 
     @classmethod
     def names(cls) -> set[str]:
-        return {each.name for each in fields(cls)}
+        return {option.name for option in fields(cls)}
 
     def values(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {option.name: getattr(self, option.name) for option in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Tolerance(Options):
-    """`tolerance`: singular values up to this share of the largest count as zero; by default what rounding explains."""
+    """`tolerance`: singular values up to this share of the largest count as zero; by default within rounding."""
 
     tolerance: float | None = None
 

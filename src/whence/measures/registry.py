@@ -26,7 +26,7 @@ BY_LAYER = ("layer",)
 BY_TOKEN = ("layer", "target")
 HEAD_TOKEN = ("layer", "head", "target")
 
-# what a model must give
+# capabilities that a model must have
 ATTENTION = frozenset({"attention"})
 ROWS = frozenset({"attention", "rows"})
 VALUES = frozenset({"attention", "values"})
@@ -42,7 +42,7 @@ class Axis:
 
     size    how long it is, from the sizes of model and text
     labels  its coordinate, from its length
-    kept    how a run keeps it: as `rows` of a table, as `columns`, one for each label, or not at all
+    kept    how a run stores it: as `rows` of a table, as `columns`, one for each label, or not at all
     """
 
     size: Callable[[Sizes], int]
@@ -87,7 +87,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Measure:
-    """A row. `over` says what the function named by `source` ("package.module:function") looks at:
+    """A row of the table. `over` says what the function named by `source` ("package.module:function") looks at:
 
     block   (Block, Settings) -> tensors without the layer axis, batch first
     layers  (tensors of the base maps with layer axis, batch second, Settings) -> the same
@@ -116,7 +116,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a measure may look at besides the block: the model, the padding, what is wanted and how."""
+    """What a measure may look at besides the block: the model, the padding, which variables and how."""
 
     anatomy: Anatomy
     batch: Batch
@@ -145,7 +145,7 @@ def measures() -> dict[str, Measure]:
 
 
 def variables() -> dict[str, Variable]:
-    """Every variable there is, by name."""
+    """Every variable by name."""
     return {name: variable for row in measures().values() for name, variable in row.variables.items()}
 
 
@@ -155,12 +155,12 @@ def owners() -> dict[str, str]:
 
 
 def axes() -> dict[str, Axis]:
-    """Every axis by name, those that measures brought along included."""
+    """Every axis by name, including those that measures define."""
     return {name: axis for row in measures().values() for name, axis in row.axes.items()} | AXES
 
 
 def chosen(
-    asked: str | Options | Iterable[str | Options],
+    request: str | Options | Iterable[str | Options],
     gives: frozenset[str],
     family: str,
     reasons: Mapping[str, str] | None = None,
@@ -169,80 +169,80 @@ def chosen(
 
     Refuses what the model cannot give, and says why where that is known.
     """
-    each = [asked] if isinstance(asked, str | Options) else list(asked)
-    if not each:
+    items = [request] if isinstance(request, str | Options) else list(request)
+    if not items:
         raise BadInput("No measure was asked for; `whence measures` lists them.")
-    wanted: dict[str, Variable] = {}
+    selected: dict[str, Variable] = {}
     options: dict[str, Options] = {}
-    for one in each:
-        name = one if isinstance(one, str) else measure_of(one)
+    for item in items:
+        name = item if isinstance(item, str) else measure_of(item)
         expanded = _expanded(name)
         _check_axes(expanded)
         _check_given(name, expanded, gives, family, reasons or {})
-        wanted |= expanded
-        if isinstance(one, Options):
-            options[name] = one
-    names = dict.fromkeys(owners()[name] for name in wanted)
-    return wanted, {name: options.get(name) or measures()[name].options() for name in names}
+        selected |= expanded
+        if isinstance(item, Options):
+            options[name] = item
+    names = dict.fromkeys(owners()[name] for name in selected)
+    return selected, {name: options.get(name) or measures()[name].options() for name in names}
 
 
 def measure_of(options: Options) -> str:
     """The name of the measure whose options these are."""
-    known = {row.options: name for name, row in measures().items() if row.options is not Options}
-    if type(options) not in known:
+    names = {row.options: name for name, row in measures().items() if row.options is not Options}
+    if type(options) not in names:
         raise BadInput(f"{type(options).__name__} is the options of no measure that is installed.")
-    return known[type(options)]
+    return names[type(options)]
 
 
 def _check_given(
-    name: str, wanted: Mapping[str, Variable], gives: frozenset[str], family: str, reasons: Mapping[str, str]
+    name: str, selected: Mapping[str, Variable], gives: frozenset[str], family: str, reasons: Mapping[str, str]
 ) -> None:
-    possible = [each for each, variable in wanted.items() if variable.needs <= gives]
-    for each, variable in wanted.items():
-        if each not in possible:
+    possible = [variable_name for variable_name, variable in selected.items() if variable.needs <= gives]
+    for variable_name, variable in selected.items():
+        if variable_name not in possible:
             lacking = variable.needs - gives
             why = "".join(f" ({reasons[need]})" for need in sorted(lacking) if need in reasons)
             raise Unsupported(
-                f"{each!r} needs {_listed(lacking)}, which the family {family!r} does not give{why}; "
+                f"{variable_name!r} needs {_listed(lacking)}, which the family {family!r} does not give{why}; "
                 + (f"of {name!r} ask for {_listed(possible)}." if possible else f"it gives {_listed(gives)}.")
             )
 
 
-def _check_axes(found: Mapping[str, Variable]) -> None:
-    known = axes()
-    for name, variable in found.items():
-        if unknown := set(variable.dims) - known.keys():
+def _check_axes(selected: Mapping[str, Variable]) -> None:
+    registered = axes()
+    for name, variable in selected.items():
+        if unknown := set(variable.dims) - registered.keys():
             raise Unsupported(
                 f"{name!r} has the axis {min(unknown)!r}, which nothing knows the length of; its measure has to say it"
-                f" (axes=), or use some of {_listed(known)}."
+                f" (axes=), or use some of {_listed(registered)}."
             )
 
 
 def given_by(gives: frozenset[str], names: Iterable[str]) -> list[str]:
-    """Those of the named measures that a model with these capabilities can give whole."""
+    """The named measures all of whose variables a model with these capabilities can give."""
     return [name for name in names if all(variable.needs <= gives for variable in _expanded(name).values())]
 
 
-def with_options(names: Iterable[str], given: Mapping[str, Any]) -> list[str | Options]:
-    """Measures by name, each with those of the given options that it has; one that none has is refused."""
-    each = [(name, measures()[owners().get(name, name)].options.names()) for name in names if _expanded(name)]
-    known = {option for _, options in each for option in options}
-    for option in given:
-        if option not in known:
-            raise BadInput(f"No measure asked for has an option {option!r}; they have: {_listed(known) or 'none'}.")
-    found: list[str | Options] = []
-    for name, options in each:
-        fitting = {option: value for option, value in given.items() if option in options}
-        found.append(measures()[owners().get(name, name)].options(**fitting) if fitting else name)
-    return found
+def with_options(names: Iterable[str], options: Mapping[str, Any]) -> list[str | Options]:
+    """Measures by name, each with the options it accepts; an option that none accepts is refused."""
+    rows = [(name, measures()[owners().get(name, name)].options.names()) for name in names if _expanded(name)]
+    available = {option for _, accepted in rows for option in accepted}
+    for option in options:
+        if option not in available:
+            raise BadInput(f"No measure asked for has an option {option!r}; they have: {_listed(available) or 'none'}.")
+    configured: list[str | Options] = []
+    for name, accepted in rows:
+        fitting = {option: value for option, value in options.items() if option in accepted}
+        configured.append(measures()[owners().get(name, name)].options(**fitting) if fitting else name)
+    return configured
 
 
 def _expanded(name: str) -> Mapping[str, Variable]:
-    if name in (known := measures()):
-        return known[name].variables
-    if name in (every := variables()):
-        return {name: every[name]}
-    raise BadInput(f"There is no measure {name!r}; there are: {_listed(known)}.")
+    if name in (table := measures()):
+        return table[name].variables
+    if name in (registered := variables()):
+        return {name: registered[name]}
+    raise BadInput(f"There is no measure {name!r}; there are: {_listed(table)}.")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of the measures, checked: their options, layers and targets, and the functions that compute them."""
+"""A request for measures, checked: its options, layers and targets, and the functions that compute it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -14,43 +14,43 @@ from whence.measures.registry import Settings, measures, owners, variables
 Function = Callable[..., Mapping[str, Tensor]]
 
 
-def layers_of(asked: int | Iterable[int] | None, count: int) -> list[int]:
+def layers_of(layers: int | Iterable[int] | None, count: int) -> list[int]:
     """The layers asked for, checked and in order; all when none are named."""
-    return list(range(1, count + 1)) if asked is None else sorted(set(_arguments.layers(asked, 1, count)))
+    return list(range(1, count + 1)) if layers is None else sorted(set(_arguments.layers(layers, 1, count)))
 
 
-def targets_of(asked: int | Iterable[int] | None, count: int) -> tuple[int, ...] | None:
+def targets_of(targets: int | Iterable[int] | None, count: int) -> tuple[int, ...] | None:
     """The positions asked for, checked and in order; None when none are named, which means all."""
-    if asked is None:
+    if targets is None:
         return None
-    found = _arguments.numbers("target", asked)
-    wrong = [place for place in found if not -count <= place < count]
-    if wrong or not found:
+    positions = _arguments.numbers("target", targets)
+    wrong = [position for position in positions if not -count <= position < count]
+    if wrong or not positions:
         raise BadInput(f"The text has targets 0 to {count - 1}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return tuple(sorted({place % count for place in found}))
+    return tuple(sorted({position % count for position in positions}))
 
 
-def with_bases(wanted: Iterable[str]) -> frozenset[str]:
+def with_bases(selected: Iterable[str]) -> frozenset[str]:
     """The variables, and the maps that some of them are made from."""
-    names, known = frozenset(wanted), variables()
-    return names | {base for name in names if (base := known[name].base) is not None}
+    names, registered = frozenset(selected), variables()
+    return names | {base for name in names if (base := registered[name].base) is not None}
 
 
 def parameters_of(options: Mapping[str, Options]) -> dict[str, dict[str, Any]]:
     """The options of each measure that has some."""
-    return {name: values for name, each in options.items() if (values := each.values())}
+    return {name: values for name, chosen in options.items() if (values := chosen.values())}
 
 
 def computes(over: str, settings: Settings, options: Mapping[str, Options]) -> list[tuple[Function, Settings]]:
     """The functions behind the variables, and the settings of each: once for all measures that share its options."""
-    found: dict[tuple[str, str], tuple[Function, Settings]] = {}
+    functions: dict[tuple[str, str], tuple[Function, Settings]] = {}
     for name in dict.fromkeys(owners()[variable] for variable in sorted(settings.wanted)):
         row = measures()[name]
         if row.over != over:
             continue
         values = options[name].values() if name in options else row.options().values()
         key = row.source, repr(sorted(values.items(), key=str))
-        before = found[key][1].wanted if key in found else frozenset()
-        own = before | (settings.wanted & row.variables.keys())
-        found[key] = row.compute, replace(settings, wanted=own, options=values)
-    return list(found.values())
+        before = functions[key][1].wanted if key in functions else frozenset()
+        names = before | (settings.wanted & row.variables.keys())
+        functions[key] = row.compute, replace(settings, wanted=names, options=values)
+    return list(functions.values())

@@ -252,11 +252,11 @@ MEASURES: dict[str, Measure] = {
                 MAP,
                 _SHARE,
                 f"{name} accumulated over layers",
-                entry.needs | {"attention throughout"},
+                base_map.needs | {"attention throughout"},
                 base=name,
                 analysis=("rollout", name),
             )
-            for name, entry in (_MAPS | _BLOCK | _ALTI | _ZEROING).items()
+            for name, base_map in (_MAPS | _BLOCK | _ALTI | _ZEROING).items()
         },
         papers=("abnar2020",),
         source="whence.measures.norms.variables:rollouts",

@@ -1,7 +1,7 @@
-"""How much memory each measure takes while it is computed, in bytes, from sizes alone and before it is taken.
+"""How much memory each measure takes while it is computed, in bytes, from sizes alone and before it is allocated.
 
-What a measure gives back is counted apart (`Variable`). A square is one number for every head and pair of tokens: an
-attention. What is counted is what the code has alive at once, as `python -m benchmarks.memory` measures it.
+Results are counted separately (`Variable`). A square is one number for every head and pair of tokens, as attention is.
+The figures are what the code holds at once, as `python -m benchmarks.memory` measures it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from whence.models.weights import FeedForward
 
 @dataclass(frozen=True)
 class Sizes:
-    """What memory depends on: text, model, what is asked."""
+    """What memory depends on: the text, the model and the request."""
 
     tokens: int
     layers: int
@@ -35,8 +35,8 @@ class Sizes:
     known: bool  # whether derivatives go by the block's parts
     alike: bool  # whether all tokens are read by the same map: no norm comes before the attention
     normed: bool  # whether lengths are taken twice, also past a norm
-    half: bool  # whether the model is in half precision, and what is measured is not
-    number: int  # bytes of one
+    half: bool  # whether the model is in half precision, while measures are not
+    number: int  # bytes of one number
     block: int  # bytes of a block's weights
     sources: int
 
@@ -90,7 +90,7 @@ class Sizes:
 
     @property
     def widened(self) -> int:
-        """A block and its attention once more, where they are in half precision and computed with in float32."""
+        """A second copy of a block and its attention in float32, for a model in half precision."""
         return self.block + self.square // 2 if self.half else 0
 
 
@@ -108,7 +108,7 @@ def _groups(config: Any, heads: int) -> int:
 
 @dataclass(frozen=True)
 class Work:
-    """Bytes held whatever the budget; what is used of a budget of so many; the least it works with."""
+    """Bytes held whatever the budget; bytes used of a budget; the smallest budget it works with."""
 
     held: int
     uses: Callable[[int], int] = _none
@@ -119,23 +119,23 @@ Takes = Callable[[Sizes, Mapping[str, Any]], Work]
 
 
 def one_pass(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """The model's own attention in one block, or its feed-forward, and nothing beside it."""
+    """The model's own attention in one block, or its feed-forward, and nothing else."""
     attending = EAGER_COPIES * sizes.square + sizes.map
     return Work(max(attending, (2 + sizes.gated) * sizes.hidden) + 6 * sizes.states)
 
 
 def by_head(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """Three squares: the attention, what is made of it, and that with its padding taken out."""
+    """Three squares: the attention, the result, and the result with padding set to zero."""
     return _beside_pass(sizes, options, 3 * sizes.square + 2 * sizes.map)
 
 
 def effective(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """All rows projected at once where all targets see the same; else row by row, in float64."""
+    """All rows projected at once where all targets see the same sources; else row by row, in float64."""
     return _beside_pass(sizes, options, 3 * sizes.square if not sizes.causal else _by_row(sizes))
 
 
 def correlation(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """Attention, both sides in float64, and each centred: five times two squares and one; the effective one beside."""
+    """Attention, both sides in float64, and each centred: five times two squares and one; effective beside."""
     return _beside_pass(sizes, options, (15 if sizes.causal else 11) * sizes.square)
 
 
@@ -145,19 +145,19 @@ def minimum(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 
 def simplex(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """All solved rows twice in float64; of one head also what Newton's method has alive, and its matrices."""
+    """All solved rows twice in float64; for one head also the tensors and matrices of Newton's method."""
     columns = sizes.head_width + 1
     newton = 8 * sizes.tokens * (8 * sizes.tokens + 4 * columns**2)
     return _beside_pass(sizes, options, 7 * sizes.square + newton)
 
 
 def _by_row(sizes: Sizes) -> int:
-    """Weights, rows with equal values averaged, and rows projected, in float64; for every group which counts as one."""
+    """Weights, rows averaged over equal values, and projected rows, in float64; for every group, how many are equal."""
     return 10 * sizes.square + 2 * sizes.groups * sizes.map
 
 
 def lengths(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """Maps, and a piece of all pairs: their weights times the Gram matrices; before those, the vectors of a piece."""
+    """Maps, and for a chunk of pairs their weights times the Gram matrices; before those, the vectors of a chunk."""
     kinds = 1 + sizes.normed
     pairs = kinds * min(sizes.square, sizes.number * grams.PAIRS)
     vectors = kinds * min(sizes.heads * sizes.states, sizes.number * grams.VECTORS)
@@ -165,41 +165,41 @@ def lengths(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 
 def by_pair(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """The vectors of a piece of all pairs, and by head those of its sources."""
-    return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + _vectors(sizes, sizes.width) + _given(sizes))
+    """The vectors of a chunk of pairs, and by head those of its sources."""
+    return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + _vectors(sizes, sizes.width) + _sources(sizes))
 
 
 def through_block(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """The same, the weights multiplied together beforehand, a tile of neurons at a time, and slopes of every neuron."""
-    ways = 1 + sizes.gated
+    """The same, and products of the weights, a tile of neurons at a time, and the slopes of every neuron."""
+    inputs = 1 + sizes.gated
     rows = min(whole_block.PAIRS, sizes.tokens**2) * (sizes.width + 2 * min(whole_block.TILE, sizes.neurons))
-    weights = ways * sizes.width * sizes.neurons + 2 * sizes.width**2 + sizes.width * sizes.neurons
-    beside = sizes.number * (rows + weights) + (ways + 1) * _given(sizes) + (3 + 2 * ways) * sizes.hidden
+    weights = inputs * sizes.width * sizes.neurons + 2 * sizes.width**2 + sizes.width * sizes.neurons
+    beside = sizes.number * (rows + weights) + (inputs + 1) * _sources(sizes) + (3 + 2 * inputs) * sizes.hidden
     return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + beside)
 
 
 def zeroing(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """For a piece of all pairs: neurons before and after their activation, states on their way through the block."""
+    """For a chunk of pairs: neurons before and after their activation, and states inside the block."""
     neurons = _vectors(sizes, sizes.neurons)
-    piece = 3 * neurons + 4 * neurons * sizes.width // sizes.neurons
-    return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + piece + _given(sizes))
+    chunk = 3 * neurons + 4 * neurons * sizes.width // sizes.neurons
+    return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + chunk + _sources(sizes))
 
 
 def _vectors(sizes: Sizes, width: int) -> int:
     return sizes.number * min(vectors.BUDGET, sizes.tokens**2 * width)
 
 
-def _given(sizes: Sizes) -> int:
+def _sources(sizes: Sizes) -> int:
     return min(sizes.number * vectors.BUDGET, sizes.heads * sizes.states)
 
 
 def _beside_pass(sizes: Sizes, options: Mapping[str, Any], work: int) -> Work:
-    """What a block leaves is worked on while the pass waits."""
+    """A measure works on the output of a block while the forward pass waits."""
     return Work(max(one_pass(sizes, options).held, work + sizes.widened + 6 * sizes.states))
 
 
 def rolled(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """Rows as shares, their products, and those in one tensor, of all layers up to the last."""
+    """Rows as shares, their products, and the products stacked, of all layers up to the last."""
     return Work(3 * sizes.depth * sizes.map)
 
 

@@ -1,8 +1,8 @@
-"""What a linear layer computes, x W + b: by its weights, or where something is wrapped around them (an adapter), by
-asking it.
+"""The affine map x W + b of a linear layer: its weights or, where something is wrapped around them (an adapter), its
+output for every unit vector.
 
-A wrapper is read anew whenever it is needed, so its state at that moment counts: which adapters are active, merged,
-disabled or trained further. Whatever is read is compared with what the module itself gives.
+A wrapper is read again whenever it is needed, so its current state counts: which adapters are active, merged,
+disabled or trained further. Whatever is read is compared with the module's own output.
 """
 
 import inspect
@@ -23,8 +23,8 @@ from whence.errors import Unsupported
 PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
 MERGE = "merge the adapter first (PEFT: PeftModel.from_pretrained(model, adapter).merge_and_unload())"
-TRIED = 4  # random vectors that a reading has to agree on
-AGREE = 1e-5  # of the size of a dimension: what rounding in float32 explains
+PROBES = 4  # random vectors on which a map has to agree with its module
+AGREE = 1e-5  # relative to the size of a dimension: what rounding in float32 explains
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Affine:
 
 
 def read_affine(module: nn.Module) -> Affine:
-    """The map of a Linear, a Conv1D, or of what is wrapped around one; refused where that is no such map."""
+    """The map of a Linear, a Conv1D, or a wrapper around one; refused where that is not affine."""
     if is_plain(module):
         return _stored(module)
     affine = _adapted(module)
     if affine is None or not _agrees(affine, module):
-        affine = _asked(module)
+        affine = _probed(module)
     if affine is None:
         raise Unsupported(
             f"{type(module).__name__} stands where a linear layer is expected and is no affine map of what it reads;"
@@ -63,7 +63,7 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def outermost(linear: nn.Module, parents: Mapping[nn.Module, nn.Module]) -> nn.Module:
-    """The linear layer, or what is wrapped around it: has weights beside it and is an affine map of its one input."""
+    """The linear layer, or the outermost wrapper that adds weights and is an affine map of its one input."""
     parent = parents.get(linear)
     if parent is None or not wraps(parent, linear) or not is_affine(parent):
         return linear
@@ -71,12 +71,12 @@ def outermost(linear: nn.Module, parents: Mapping[nn.Module, nn.Module]) -> nn.M
 
 
 def wraps(parent: nn.Module, linear: nn.Module) -> bool:
-    """Whether it could be an adapter around the linear layer: it reads one thing by name and has weights beside it."""
+    """Whether it could be an adapter around the linear layer: it takes one named argument and adds weights."""
     return _takes_one(parent) and len(list(parent.parameters())) > len(list(linear.parameters()))
 
 
 def adapters(model: nn.Module) -> list[tuple[object, ...]]:
-    """The state of a model's adapters (PEFT) beside its weights: which are active, merged or off, how strong."""
+    """The state of a model's adapters (PEFT) beside its weights: active, merged or disabled, and scaling."""
     peft = sys.modules.get("peft.tuners.tuners_utils")
     if peft is None:
         return []
@@ -91,7 +91,7 @@ def _stored(module: Any) -> Affine:
 
 
 def _adapted(module: Any) -> Affine | None:
-    """PEFT's LoRA by its definition, W + sum s A B, which is much quicker than asking; None of anything else."""
+    """PEFT's LoRA by its definition, W + sum s A B, which is much faster than probing; None for anything else."""
     peft = sys.modules.get("peft.tuners.lora.layer")
     if peft is None or not isinstance(module, peft.LoraLayer) or not is_plain(module.get_base_layer()):
         return None
@@ -104,8 +104,8 @@ def _adapted(module: Any) -> Affine | None:
     return Affine(weight, None if base.bias is None else _precise(base.bias))
 
 
-def _asked(module: nn.Module) -> Affine | None:
-    """The map from what the module gives for zero and for every unit vector; None where it is not affine."""
+def _probed(module: nn.Module) -> Affine | None:
+    """The map from the module's outputs for zero and every unit vector; None where it is not affine."""
     like = _precise(_weights(module))
     units = torch.eye(_width(module), dtype=like.dtype, device=like.device)
     try:
@@ -117,30 +117,29 @@ def _asked(module: nn.Module) -> Affine | None:
 
 
 def _agrees(affine: Affine, module: nn.Module) -> bool:
-    tried = _tried(module)
-    given = _response(module, tried)
-    return given.shape[-1] == affine.weight.shape[1] and _is_rounding(affine(tried) - given, given)
+    probes = _probes(module)
+    outputs = _response(module, probes)
+    return outputs.shape[-1] == affine.weight.shape[1] and _is_rounding(affine(probes) - outputs, outputs)
 
 
 def is_affine(module: nn.Module) -> bool:
     """Whether f(x + y) + f(0) = f(x) + f(y) for random vectors."""
-    tried = _tried(module)
-    half = TRIED // 2
+    first, second = _probes(module).chunk(2)
     try:
-        given = _response(module, torch.cat([tried, tried[:half] + tried[half:], torch.zeros_like(tried[:half])]))
+        outputs = _response(module, torch.cat([first, second, first + second, torch.zeros_like(first)]))
     except (RuntimeError, TypeError):
         return False
-    one, other, both, none = given.split(half)
-    return _is_rounding(both + none - one - other, given)
+    of_first, of_second, of_sum, of_zero = outputs.chunk(4)
+    return _is_rounding(of_sum + of_zero - of_first - of_second, outputs)
 
 
-def _is_rounding(difference: Float[Tensor, "k o"], given: Float[Tensor, "n o"]) -> bool:
-    """Every dimension judged by its own size: a huge one hides nothing of the others."""
-    return bool((difference.abs().amax(dim=0) <= AGREE * given.abs().amax(dim=0)).all())
+def _is_rounding(difference: Float[Tensor, "k o"], outputs: Float[Tensor, "n o"]) -> bool:
+    """Every dimension is judged by its own size, so that a huge one hides no error of the others."""
+    return bool((difference.abs().amax(dim=0) <= AGREE * outputs.abs().amax(dim=0)).all())
 
 
 def _response(module: nn.Module, states: Float[Tensor, "k i"]) -> Float[Tensor, "k o"]:
-    """What the module gives, in the precision of the states, in eval mode; as a sentence of k tokens."""
+    """The module's output in eval mode and in the precision of the states, given as a sentence of k tokens."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     widened = {name: tensor.to(states) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
     with torch.no_grad(), _evaluating(module), torch.autocast(states.device.type, enabled=False):
@@ -161,9 +160,9 @@ def _evaluating(module: nn.Module) -> Iterator[None]:
             part.training = True
 
 
-def _tried(module: nn.Module) -> Float[Tensor, "k i"]:
-    drawn = torch.randn(TRIED, _width(module), generator=torch.Generator().manual_seed(0))
-    return drawn.to(_precise(_weights(module)))
+def _probes(module: nn.Module) -> Float[Tensor, "k i"]:
+    vectors = torch.randn(PROBES, _width(module), generator=torch.Generator().manual_seed(0))
+    return vectors.to(_precise(_weights(module)))
 
 
 def _linears(module: nn.Module) -> list[Any]:
@@ -171,11 +170,11 @@ def _linears(module: nn.Module) -> list[Any]:
 
 
 def _weights(module: nn.Module) -> Tensor:
-    """Those of the largest linear layer in it, which is the one that the others adapt."""
-    found = [part.weight.detach() for part in _linears(module)]
-    if not found:
+    """The weights of the largest linear layer in it, which is the one that the others adapt."""
+    weights = [part.weight.detach() for part in _linears(module)]
+    if not weights:
         raise Unsupported(f"{type(module).__name__} stands where a linear layer is expected, and none is in it.")
-    return max(found, key=Tensor.numel)
+    return max(weights, key=Tensor.numel)
 
 
 def _width(module: nn.Module) -> int:
@@ -184,7 +183,7 @@ def _width(module: nn.Module) -> int:
 
 
 def _takes_one(module: nn.Module) -> bool:
-    """Whether it reads one thing by name; attention and blocks read more."""
+    """Whether it takes one named argument; attention and blocks take more."""
     named = [parameter for parameter in inspect.signature(module.forward).parameters.values() if parameter.kind < 2]
     return len(named) == 1
 

@@ -1,6 +1,4 @@
-"""How far apart two tensors of token vectors are, each token judged by its own size, with and without its largest
-entries.
-"""
+"""How far apart two tensors of token vectors are, relative to each token, with and without its largest entries."""
 
 import torch
 from jaxtyping import Float
@@ -11,17 +9,17 @@ LARGEST = 8  # entries of a token that may be huge: real models have a few such 
 
 
 def apart(
-    found: Float[Tensor, "*tokens m"],
+    actual: Float[Tensor, "*tokens m"],
     expected: Float[Tensor, "*tokens m"],
     beside: Float[Tensor, "*#tokens m"] | None = None,
 ) -> float:
-    """Largest |found_i - expected_i| / |expected_i| of any token i; NaN counts as infinitely far.
+    """Largest |actual_i - expected_i| / |expected_i| of any token i; NaN counts as infinitely far.
 
-    One huge token hides nothing of the others, and a few huge entries nothing of the rest of a token. What was added to
-    a much larger tensor is judged without it: give that as `beside`, and its share is taken off both, and off their
-    difference what rounding the sum explains.
+    A huge token does not hide an error of the others, nor a few huge entries one in the rest of a token. Where both are
+    sums with a much larger tensor, pass that as `beside`: errors are then relative to what was added to it, and only
+    what exceeds the rounding of the sum counts.
     """
-    difference, size = (found - expected).detach().abs(), expected.detach()
+    difference, size = (actual - expected).detach().abs(), expected.detach()
     if beside is not None:
         size = size - beside
         difference = _past(difference, expected.abs())
@@ -48,6 +46,6 @@ def _worst(difference: Tensor, size: Tensor) -> float:
     return float(error.nan_to_num(nan=float("inf")).max())
 
 
-def unlike(found: Tensor, expected: Tensor) -> float:
-    """The same for tensors that may have other shapes, which are infinitely far apart."""
-    return apart(found, expected) if found.shape == expected.shape else float("inf")
+def unlike(actual: Tensor, expected: Tensor) -> float:
+    """The same for tensors whose shapes may differ; if they do, they are infinitely far apart."""
+    return apart(actual, expected) if actual.shape == expected.shape else float("inf")

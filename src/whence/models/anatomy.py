@@ -34,7 +34,7 @@ from whence.models.weights import (
     split_affine,
 )
 
-# where attention is overheard: transformers' attention interface, or the products after a softmax (`products`)
+# where attention is captured: transformers' attention interface, or the products after a softmax (`products`)
 INTERFACE, PRODUCTS = "interface", "products"
 
 
@@ -97,12 +97,12 @@ class Anatomy:
 
     @property
     def is_known(self) -> bool:
-        """Whether the table speaks of this very model, not of one inside it (PaliGemma is around a Gemma)."""
+        """Whether the table has this very model, not just one inside it (PaliGemma wraps a Gemma)."""
         return self.row is not None and self.model.config.model_type == self.family
 
     @property
     def lacks(self) -> frozenset[str]:
-        """What the family is known not to have: gpt-oss lets a part of its attention go nowhere, so no rows of one."""
+        """What the family is known not to have: gpt-oss has attention sinks, so no rows that sum to one."""
         return frozenset() if self.row is None else self.row.lacks
 
     @property
@@ -112,7 +112,7 @@ class Anatomy:
 
     @property
     def listed_attending(self) -> str:
-        """The same for a sentence."""
+        """The same as text."""
         return ", ".join(map(str, self.attending))
 
     def parts(self, block: nn.Module) -> Parts | None:

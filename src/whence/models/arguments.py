@@ -1,4 +1,4 @@
-"""What a model's pass is given: token ids and mask, segments where the model has some, positions where padding shifts
+"""The inputs of a forward pass: token ids and mask, segments where the model has some, positions where padding shifts
 them.
 """
 
@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 from whence.errors import BadInput
 from whence.models.block import Batch
 
-OWN_TABLE = "token_type_embeddings"  # as every family calls it that has one
-SAME_OR_OTHER = "seg_embed"  # of XLNet and Funnel, which only ask whether two tokens are of one segment
+OWN_TABLE = "token_type_embeddings"  # its name in every family that has one
+SAME_OR_OTHER = "seg_embed"  # of XLNet and Funnel, which only compare the segments of two tokens
 
 
 def arguments(model: PreTrainedModel, batch: Batch, own_positions: bool = False) -> dict[str, Any]:
@@ -21,25 +21,25 @@ def arguments(model: PreTrainedModel, batch: Batch, own_positions: bool = False)
     _check_ids(model, batch.ids)
     device = next(model.parameters()).device
     mask = batch.mask.to(device)
-    given = {"input_ids": batch.ids.to(device), "attention_mask": mask.long(), "use_cache": False}
+    inputs = {"input_ids": batch.ids.to(device), "attention_mask": mask.long(), "use_cache": False}
     if batch.segments is not None and (segments := _segments(model)) > 1:
         _check_segments(batch.segments, segments)
-        given["token_type_ids"] = batch.segments.to(device)
+        inputs["token_type_ids"] = batch.segments.to(device)
     if not own_positions and not bool(mask[:, 0].all()):
-        given["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
-    return given
+        inputs["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
+    return inputs
 
 
 def accepted(model: nn.Module) -> set[str]:
-    """The arguments that the model's pass names; those of the model inside one that hands on all it is given (BART)."""
+    """The arguments that the model's forward names; those of the inner model where it passes them all on (BART)."""
     names = set(inspect.signature(model.forward).parameters)
     inner = [child for child in model.children() if isinstance(child, PreTrainedModel)]
     return accepted(inner[0]) if names == {"args", "kwargs"} and len(inner) == 1 else names
 
 
 def _segments(model: nn.Module) -> int | float:
-    """How many segments the model tells apart. Without a table of its own it is told of none: GPT-2, CTRL and XLM
-    would add the embeddings of the words with these numbers, Gemma 3 would take a second text for a picture.
+    """How many segments the model distinguishes. Without a table of its own it is given none: GPT-2, CTRL and XLM
+    would add the word embeddings with these ids, Gemma 3 would take a second text for an image.
     """
     for name, parameter in model.named_parameters():
         *_, holder, last = ["", *name.split(".")]

@@ -1,4 +1,4 @@
-"""Sentences that go through a model together: which ones, and how the shorter of them are padded."""
+"""Batches of sentences: which go through a model together, and how the shorter ones are padded."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,21 +10,21 @@ from whence.models.block import Batch
 
 
 def batches(lengths: Sequence[int], rows_of: Callable[[int], int], longest_first: bool = False) -> list[list[int]]:
-    """Places of sentences of like length; `rows_of(longest)` is how many of them fit."""
+    """Indices of sentences, batched by length; `rows_of(longest)` is how many of them fit."""
     sign = -1 if longest_first else 1
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     longest = 0
-    for place in sorted(range(len(lengths)), key=lambda place: (sign * lengths[place], place)):
-        longest = max(longest, lengths[place])
-        if not found or len(found[-1]) + 1 > rows_of(longest):
-            found.append([])
-            longest = lengths[place]
-        found[-1].append(place)
-    return found
+    for index in sorted(range(len(lengths)), key=lambda index: (sign * lengths[index], index)):
+        longest = max(longest, lengths[index])
+        if not groups or len(groups[-1]) + 1 > rows_of(longest):
+            groups.append([])
+            longest = lengths[index]
+        groups[-1].append(index)
+    return groups
 
 
 def padded(rows: Sequence[Batch], token: int) -> Batch:
-    """Sentences of one row each, filled up on the right."""
+    """Sentences of one row each, padded on the right."""
     longest = max(row.ids.shape[1] for row in rows)
     filled = [pad(row, "right", token, longest - row.ids.shape[1]) for row in rows]
     segments = [row.segments for row in filled if row.segments is not None]

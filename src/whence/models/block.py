@@ -1,4 +1,4 @@
-"""What one forward pass leaves behind: per block the attention, the values, and the residual stream around them."""
+"""What is kept of one forward pass: per block the attention, the values, and the residual stream around them."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -76,10 +76,10 @@ class Block:
 
     @property
     def rebuilt(self) -> Float[Tensor, "b t m"]:
-        """The block's output computed again from its parts; equals `output` or the anatomy is wrong."""
+        """The block's output recomputed from its parts; equals `output` or the anatomy is wrong."""
         parts, norms = self._parts, self._parts.feed_forward_norms
-        read = self.input if parts.parallel else self.middle
-        branch = parts.feed_forward(read if norms.before is None else norms.before(read))
+        states = self.input if parts.parallel else self.middle
+        branch = parts.feed_forward(states if norms.before is None else norms.before(states))
         if norms.inside is not None:
             branch = norms.inside(branch)
         total = self.middle + branch * parts.residual_scale

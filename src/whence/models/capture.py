@@ -1,9 +1,8 @@
-"""One forward pass of any model, watched: every block's attention, values and residual stream, handed on layer by
-layer.
+"""One forward pass of any model, hooked: every block's attention, values and residual stream, layer by layer.
 
 The seam is transformers' own `AttentionInterface`: one registered function calls the model file's own
 `eager_attention_forward` and records what went in and out. The mask function is registered too; without it a causal
-mask vanishes silently. Hooks on blocks and projections add the residual stream. All is put back afterwards.
+mask vanishes silently. Hooks on blocks and projections add the residual stream. Everything is restored afterwards.
 """
 
 import sys
@@ -24,7 +23,7 @@ from whence.errors import Unsupported
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
-from whence.models.hooks import here
+from whence.models.hooks import Reached, here
 from whence.models.products import overheard
 from whence.models.unchanged import unchanged
 from whence.models.weights import first
@@ -32,9 +31,9 @@ from whence.models.weights import first
 SEAM = "whence"
 IMPLEMENTATIONS = {INTERFACE: SEAM, PRODUCTS: "eager"}
 FEW = 32
-Heard = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
+Listener = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
 Edit = Callable[[int, Tensor], Tensor | None]
-_heard: ContextVar[Heard] = ContextVar("heard")
+_listener: ContextVar[Listener] = ContextVar("listener")
 _lock = threading.RLock()
 
 
@@ -52,7 +51,7 @@ def walk(
 ) -> Trace[Kept]:
     """Runs the model once and keeps visit(block) of every block; one block's attention is alive at a time.
 
-    `edit(layer, weights)` may give other attention weights to go on with; None leaves them.
+    `edit(layer, weights)` may return attention weights to use instead; None keeps the model's.
     """
     recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit)
     stack = anatomy.stack
@@ -68,18 +67,14 @@ def walk(
 
 
 def visit_blocks(anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int) -> None:
-    """visit(block) of every block up to the layer `last`; past its attention the pass ends, so its output is NaN.
+    """Calls visit(block) up to layer `last` and stops the pass after its attention, so its output is NaN.
 
-    Not where weights are moved to and fro during a pass (accelerate): what is fetched is brought back at its end.
+    With accelerate's offloading the pass runs to its end, where the weights are moved back.
     """
     moved = "hf_device_map" in vars(anatomy.model)
     recorder = _Recorder(anatomy, visit, batch.ids.shape[1], last=None if moved else last)
-    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening(), suppress(_Enough):
+    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening(), suppress(Reached):
         run(anatomy.stack, batch, **arguments_of(anatomy))
-
-
-class _Enough(Exception):
-    """Ends a pass of which nothing more is wanted."""
 
 
 def _unread(anatomy: Anatomy, why: str) -> str:
@@ -92,18 +87,18 @@ def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
     return {"own_positions": own_positions} | dict(anatomy.outside.arguments if anatomy.outside is not None else {})
 
 
-def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> Tensor:
+def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **extra: Any) -> Tensor:
     """The model's first output."""
-    given = given_to(model, batch, own_positions, **more)
+    inputs = forward_inputs(model, batch, own_positions, **extra)
     with threads_for(batch.ids.numel()):
-        return model(**given)[0]
+        return model(**inputs)[0]
 
 
-def given_to(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **more: Any) -> dict[str, Any]:
-    """The arguments of a pass, those that the model takes."""
-    given = arguments(model, batch, own_positions) | more
+def forward_inputs(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **extra: Any) -> dict[str, Any]:
+    """The inputs of a forward pass that the model accepts."""
+    inputs = arguments(model, batch, own_positions) | extra
     names = accepted(model)
-    return {name: value for name, value in given.items() if name in names}
+    return {name: value for name, value in inputs.items() if name in names}
 
 
 @contextmanager
@@ -118,16 +113,16 @@ def threads_for(tokens: int) -> Iterator[None]:
 
 
 def _uncompiled(modules: Iterable[nn.Module]) -> AbstractContextManager:
-    """model.compile() without compiling: every pass has other hooks, so each would be compiled anew, for a minute."""
+    """Turns model.compile() off: every pass has different hooks, so each would compile again, for a minute."""
     compiled = any(module._compiled_call_impl is not None for module in modules)
     return torch.compiler.set_stance("force_eager") if compiled else nullcontext()
 
 
 @contextmanager
 def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[None]:
-    """The model in eval mode, its attention overheard; afterwards exactly as it was, whatever happened.
+    """The model in eval mode, its attention hooked; restored exactly afterwards, also after an error.
 
-    Its state is read under the lock: what another thread borrowed is not how the model was.
+    Its state is saved under the lock, so that another thread's changes are not taken for the original.
     """
     with _lock:
         modules = list(model.modules())  # once: a walk takes longer than anything else here
@@ -136,55 +131,55 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
                 model.eval()
             if seam is not None:
                 attend_by(modules, IMPLEMENTATIONS[seam])
-            with overheard(model, _tell) if seam == PRODUCTS else nullcontext():
+            with overheard(model, _notify) if seam == PRODUCTS else nullcontext():
                 yield
 
 
 def attend_by(modules: Iterable[nn.Module], implementation: str) -> None:
-    """As `set_attn_implementation`, also in families that it refuses because they are outside the interface."""
+    """As `set_attn_implementation`, also for families outside the interface, which that refuses."""
     for config in _configs(modules):
         config._attn_implementation = implementation
 
 
 def _configs(modules: Iterable[nn.Module]) -> list[Any]:
-    found = {id(part.config): part.config for part in modules if isinstance(part, PreTrainedModel)}
-    return list(found.values())
+    configs = {id(part.config): part.config for part in modules if isinstance(part, PreTrainedModel)}
+    return list(configs.values())
 
 
 @contextmanager
-def hearing(heard: Heard) -> Iterator[None]:
-    """Every attention computed inside calls heard(module, weights, values, mask, head outputs).
+def hearing(listener: Listener) -> Iterator[None]:
+    """Every attention computed inside calls listener(module, weights, values, mask, head outputs).
 
-    What it gives back, if anything, replaces the weights.
+    What it returns, unless None, replaces the weights.
     """
-    token = _heard.set(heard)
+    token = _listener.set(listener)
     try:
         yield
     finally:
-        _heard.reset(token)
+        _listener.reset(token)
 
 
-def _nobody(*heard: Any) -> None:
-    """Who listens to the attention of another thread's pass."""
+def _ignore(*attention: Any) -> None:
+    """The listener in passes of other threads."""
 
 
-def _tell(*heard: Any) -> Tensor | None:
-    return _heard.get(_nobody)(*heard)
+def _notify(*attention: Any) -> Tensor | None:
+    return _listener.get(_ignore)(*attention)
 
 
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
-    """The registered attention function: the model file's own eager attention, overheard."""
+    """The registered attention function: the model file's own eager attention, with a listener."""
     output, weights = _own_eager(module)(module, query, key, value, attention_mask, **kwargs)
-    replaced = _tell(module, weights, value, attention_mask, output)
+    replaced = _notify(module, weights, value, attention_mask, output)
     if replaced is None:
         return output, weights
     return head_outputs(replaced, value), replaced
 
 
 def head_outputs(weights: Tensor, grouped_values: Tensor) -> Tensor:
-    """A V for every head, laid out as transformers' attention functions do."""
+    """A V for every head, in the layout of transformers' attention functions."""
     values = grouped_values.repeat_interleave(weights.shape[1] // grouped_values.shape[1], dim=1)
     return einsum(weights, values, "b h t s, b h s d -> b t h d")
 
@@ -245,7 +240,7 @@ class _Recorder:
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
-        # what is heard may be no attention of one block: DiffLlama has two in each, SqueezeBERT calls none
+        # a block may have no single attention: DiffLlama has two in each, SqueezeBERT calls none
         if not self.anatomy.attending or "input" not in self._open:
             return None
         self._check_weights(module, weights)
@@ -254,7 +249,7 @@ class _Recorder:
         return replaced
 
     def _check_weights(self, module: nn.Module, weights: Tensor) -> None:
-        """Loading looked at a few tokens; BigBird attends to long texts in another way, by blocks of tokens."""
+        """Loading probed a few tokens; BigBird attends to long texts differently, by blocks of tokens."""
         if weights.shape[-2:] != (self.tokens, self.tokens) or "attention" in self._open:
             raise Unsupported(
                 f"In {type(self.anatomy.model).__name__} a text of {self.tokens} tokens is not read by one attention of"
@@ -270,20 +265,20 @@ class _Recorder:
         self._close(self._batch_first(first(output)))
 
     def _close(self, states: Tensor) -> None:
-        found, self._open = self._open, {}  # the parts may be asked what they compute, and would be overheard
-        if "attention" not in found:
-            found |= _nothing_attended(states)
-        parts, layer = self.anatomy.parts(found.pop("block")), len(self.kept) + 1
-        self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **found)))
+        recorded, self._open = self._open, {}  # first: reading the parts may run them and fire the hooks
+        if "attention" not in recorded:
+            recorded |= _nothing_attended(states)
+        parts, layer = self.anatomy.parts(recorded.pop("block")), len(self.kept) + 1
+        self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **recorded)))
         if layer == self.last:
-            raise _Enough
+            raise Reached
 
     def _batch_first(self, states: Tensor) -> Tensor:
         return states.movedim(self.anatomy.batch_axis, 0)
 
 
 def _nothing_attended(states: Tensor) -> dict[str, Any]:
-    """The attention of no heads."""
+    """An attention with no heads."""
     rows, tokens, _ = states.shape
     none = {
         "attention": states.new_zeros(rows, 0, tokens, tokens),

@@ -1,4 +1,4 @@
-"""Whether a checkpoint may be opened at all: which files it names, told before any of them is read as weights."""
+"""Whether a checkpoint may be opened at all: the files it names are checked before any is read as weights."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from whence.errors import BadInput
 INDEX = "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-LARGEST_JSON = 10_000_000  # bytes of config.json or adapter_config.json; the largest on the Hub have a tenth of it
+LARGEST_JSON = 10_000_000  # bytes of config.json or adapter_config.json; the largest on the Hub have a tenth
 QUIETLY = {
     "_raise_exceptions_for_gated_repo": False,
     "_raise_exceptions_for_missing_entries": False,
@@ -34,11 +34,11 @@ def check_folder(folder: Path, allow_pickle: bool) -> None:
 
 
 def check_hub(source: str, options: dict[str, Any], allow_pickle: bool) -> None:
-    """The same for what the Hub has under this name, as far as its small files tell."""
-    wanted = {name: options[name] for name in ("revision", "subfolder", "token", "cache_dir") if options.get(name)}
-    if cached_file(source, ADAPTER, **wanted, **QUIETLY):
+    """The same for a repository on the Hub, as far as its small files show."""
+    hub_options = {name: options[name] for name in ("revision", "subfolder", "token", "cache_dir") if options.get(name)}
+    if cached_file(source, ADAPTER, **hub_options, **QUIETLY):
         raise BadInput(_ADAPTED.format(source=repr(source)))
-    index = None if allow_pickle else cached_file(source, INDEX, **wanted, **QUIETLY)
+    index = None if allow_pickle else cached_file(source, INDEX, **hub_options, **QUIETLY)
     if index:
         check_index(Path(index), source)
 
@@ -57,7 +57,7 @@ def check_index(index: Path, source: str) -> None:
 
 
 def check_named(config: Any, source: str, allow_pickle: bool) -> None:
-    """The file that a configuration itself may name (`transformers_weights`) is one like all others."""
+    """A weights file that the configuration itself names (`transformers_weights`) is held to the same rule."""
     named = getattr(config, "transformers_weights", None)
     if named is not None and not allow_pickle and not _plain(named):
         raise BadInput(
@@ -67,17 +67,17 @@ def check_named(config: Any, source: str, allow_pickle: bool) -> None:
 
 
 def json_object(path: Path, limit: int = LARGEST_JSON) -> dict[str, Any]:
-    """What a JSON file of an ordinary size says, if it is an object."""
+    """The object in a JSON file of ordinary size."""
     if path.stat().st_size > limit:
         raise BadInput(f"{path} has {path.stat().st_size:,} bytes, and a file of its kind at most {limit:,}.")
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise BadInput(f"{path}: a configuration file is not JSON that can be read ({reason}).") from error
-    if not isinstance(found, dict):
-        raise BadInput(f"{path} holds a JSON {type(found).__name__}, and an object was expected; download it again.")
-    return found
+    if not isinstance(content, dict):
+        raise BadInput(f"{path} holds a JSON {type(content).__name__}, and an object was expected; download it again.")
+    return content
 
 
 def _plain(name: object) -> bool:
@@ -86,7 +86,7 @@ def _plain(name: object) -> bool:
 
 
 def _check_adapter(folder: Path, allow_pickle: bool) -> None:
-    """An adapter alone would be followed to the model it names, elsewhere; one beside its model is read with it."""
+    """transformers would follow an adapter alone to the model it names; one beside its model is read with it."""
     if not (folder / ADAPTER).is_file():
         return
     if not (folder / "config.json").is_file():
@@ -105,7 +105,7 @@ _ADAPTED = (
 
 
 def _without_weights(folder: Path) -> BadInput:
-    pickled = [found.name for pattern in PICKLED for found in folder.glob(pattern)]
+    pickled = [file.name for pattern in PICKLED for file in folder.glob(pattern)]
     if pickled:
         return BadInput(
             f"The folder {str(folder)!r} has only a pickled checkpoint ({pickled[0]}), which can run code when opened;"

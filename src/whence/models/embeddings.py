@@ -13,20 +13,20 @@ from whence.models.hooks import here
 def layer_zero(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "b s m"]:
     """The sum that the norm of the embedding layer reads; where there is none, what the first block reads."""
     norm = _norm(anatomy)
-    read: list[Tensor] = []
-    handle = None if norm is None else norm.register_forward_pre_hook(here(lambda _, args: read.append(args[0])))
+    inputs: list[Tensor] = []
+    handle = None if norm is None else norm.register_forward_pre_hook(here(lambda _, args: inputs.append(args[0])))
     try:
         trace = walk(anatomy, batch, lambda block: None)
     finally:
         if handle is not None:
             handle.remove()
-    found = read[0] if read else trace.embedding
-    if found.shape != trace.embedding.shape:
+    embeddings = inputs[0] if inputs else trace.embedding
+    if embeddings.shape != trace.embedding.shape:
         raise Unsupported(
-            f"The embeddings of the family {anatomy.family!r} are {found.shape[-1]} wide before their norm and"
+            f"The embeddings of the family {anatomy.family!r} are {embeddings.shape[-1]} wide before their norm and"
             f" {trace.embedding.shape[-1]} after it, so they cannot be compared; use the embeddings' output."
         )
-    return found
+    return embeddings
 
 
 def _norm(anatomy: Anatomy) -> nn.Module | None:

@@ -23,7 +23,7 @@ LABELS = ("upos", "xpos", "deprel", "ner")  # annotations of words that tokens t
 
 @dataclass(frozen=True)
 class Encoded:
-    """One sentence as the model reads it; the lists have an item a token."""
+    """One sentence as the model reads it; the lists have one item per token."""
 
     batch: Batch
     tokens: list[str]
@@ -37,25 +37,25 @@ class Encoded:
     parts: list[int | None]
     "0 for the text, 1 for the second of a pair."
     words_over: list[list[int]]
-    "Places in sentence.words of every word the token has characters of."
+    "Indices in sentence.words of every word the token has characters of."
 
     @property
     def word_ids(self) -> list[int | None]:
-        """The place in sentence.words of the word each token starts in."""
+        """The index in sentence.words of the word each token starts in."""
         return [places[0] if places else None for places in self.words_over]
 
     @property
     def tokens_of_words(self) -> list[list[int]]:
         """The tokens that have characters of each word; none where the sentence was cut off."""
-        found: list[list[int]] = [[] for _ in self.sentence.words]
+        tokens: list[list[int]] = [[] for _ in self.sentence.words]
         for token, places in enumerate(self.words_over):
             for place in places:
-                found[place].append(token)
-        return found
+                tokens[place].append(token)
+        return tokens
 
     @property
     def last(self) -> int:
-        """The last token that stands for text: some tokenizers put an end token behind it."""
+        """The last token that stands for text: some tokenizers add an end token after it."""
         text = [place for place, special in enumerate(self.special) if not special]
         return text[-1] if text else len(self.special) - 1
 
@@ -64,17 +64,17 @@ class Encoded:
         return [None if word is None else self.sentence.words[word].labels.get(name) for word in self.word_ids]
 
     def entities(self) -> list[str | None]:
-        """The entities each token's word speaks of, the shortest mention first, with | between."""
-        found: dict[int, list[str]] = {}
+        """The entities mentioned by each token's word, the shortest mention first, joined by |."""
+        names: dict[int, list[str]] = {}
         for mention in sorted(self.sentence.mentions, key=lambda mention: len(mention.words)):
             for word in mention.words:
-                found.setdefault(word, []).append(mention.entity)
-        return [None if word is None or word not in found else "|".join(found[word]) for word in self.word_ids]
+                names.setdefault(word, []).append(mention.entity)
+        return [None if word is None or word not in names else "|".join(names[word]) for word in self.word_ids]
 
     def annotations(self) -> dict[str, list[str | None]]:
         """Labels and entities by name, those that any token has."""
-        found = {name: self.labels(name) for name in LABELS} | {"entity": self.entities()}
-        return {name: values for name, values in found.items() if any(values)}
+        columns = {name: self.labels(name) for name in LABELS} | {"entity": self.entities()}
+        return {name: values for name, values in columns.items() if any(values)}
 
 
 def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool = False) -> Encoded:
@@ -106,9 +106,9 @@ def _aligned(tokenizer: Any, sentence: Sentence, coded: Any, batch: Batch) -> En
         places = [place for place, word in enumerate(sentence.words) if word.in_pair == part]
         of_words = [(sentence.words[place].start, sentence.words[place].end) for place in places]
         of_tokens = [spans[token] or (0, 0) for token in own]
-        for token, found in zip(own, words_over_tokens(of_words, of_tokens), strict=True):
-            over[token] = [places[place] for place in found]
-    mask = tokenizer.mask_token_id  # a tokenizer takes its time to tell
+        for token, words in zip(own, words_over_tokens(of_words, of_tokens), strict=True):
+            over[token] = [places[place] for place in words]
+    mask = tokenizer.mask_token_id  # a slow property
     shown = [
         _shown(sentence, piece, spans[token], parts[token], over[token], ids[token] == mask)
         for token, piece in enumerate(tokens)
@@ -130,16 +130,16 @@ def _shown(
 def _places(
     tokenizer: Any, sentence: Sentence, coded: Any, tokens: list[str], special: list[bool]
 ) -> tuple[list[int | None], list[Span | None]]:
-    """The text each token is of, and its characters there."""
+    """The text each token comes from, and its characters there."""
     if tokenizer.is_fast:
         encoding = coded.encodings[0]
         parts = [None if flag else part for flag, part in zip(special, encoding.sequence_ids, strict=True)]
         offsets: list[Span | None] = list(encoding.offsets)
     else:
         parts, offsets = _searched(tokenizer, sentence, tokens, special)
-    ways = [_way_back(tokenizer, text) for text in sentence.texts]
+    originals = [_originals(tokenizer, text) for text in sentence.texts]
     spans = [
-        None if part is None or span is None else _original(ways[part], span)
+        None if part is None or span is None else _original(originals[part], span)
         for part, span in zip(parts, offsets, strict=True)
     ]
     return parts, spans
@@ -148,14 +148,14 @@ def _places(
 def _searched(
     tokenizer: Any, sentence: Sentence, tokens: list[str], special: list[bool]
 ) -> tuple[list[int | None], list[Span | None]]:
-    """The same without the tokenizer's help: the letters of its pieces are looked for in the texts."""
+    """The same for slow tokenizers, which have no offsets: their pieces are searched for in the texts."""
     texts = [own_mask(tokenizer, text) for text in sentence.texts]
     second = len(texts[0]) + 1  # where the second text begins when both are looked through as one
     own = [token for token, flag in enumerate(special) if not flag]
-    found = located(" ".join(texts), [tokens[token] for token in own], {str(tokenizer.unk_token)})
+    offsets = located(" ".join(texts), [tokens[token] for token in own], {str(tokenizer.unk_token)})
     parts: list[int | None] = [None] * len(tokens)
     spans: list[Span | None] = [None] * len(tokens)
-    for token, span in zip(own, found, strict=True):
+    for token, span in zip(own, offsets, strict=True):
         part = int(span is not None and span[0] >= second)
         parts[token], spans[token] = part, span and (span[0] - second * part, span[1] - second * part)
     return parts, spans
@@ -196,7 +196,7 @@ def _bytes_of_letters() -> dict[str, int]:
     return {letter: byte for byte, letter in bytes_to_unicode().items()}
 
 
-_BYTE_LEVEL: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # asking costs as much as many sentences
+_BYTE_LEVEL: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # finding out costs as much as many sentences
 
 
 def _is_byte_level(tokenizer: Any) -> bool:
@@ -209,7 +209,7 @@ def _is_byte_level(tokenizer: Any) -> bool:
 
 
 def _special(tokenizer: Any) -> set[int]:
-    """Ids that stand for no text; the mask does stand for some, and so does the token for what is unknown.
+    """Ids that stand for no text; the mask and the unknown token do.
 
     Byte-level vocabularies know everything, and name their end of text as the unknown token too.
     """
@@ -223,25 +223,25 @@ def own_mask(tokenizer: Any, text: str) -> str:
     return text if tokenizer.mask_token is None else text.replace(MASK, tokenizer.mask_token)
 
 
-def _way_back(tokenizer: Any, text: str) -> list[Span] | None:
+def _originals(tokenizer: Any, text: str) -> list[Span] | None:
     """For each character the model read, the characters of the text it stands for; None when they are the same."""
     mask = tokenizer.mask_token
     if mask is None or len(mask) == len(MASK) or MASK not in text:
         return None
-    way: list[Span] = []
+    originals: list[Span] = []
     start = 0
     for piece in text.split(MASK):
-        way += [(place, place + 1) for place in range(start, start + len(piece))]
+        originals += [(place, place + 1) for place in range(start, start + len(piece))]
         start += len(piece) + len(MASK)
-        way += [(start - len(MASK), start)] * len(mask)
-    return way
+        originals += [(start - len(MASK), start)] * len(mask)
+    return originals
 
 
-def _original(way: list[Span] | None, span: Span) -> Span:
+def _original(originals: list[Span] | None, span: Span) -> Span:
     start, end = span
-    if way is None or start >= end:
+    if originals is None or start >= end:
         return span
-    return way[start][0], way[end - 1][1]
+    return originals[start][0], originals[end - 1][1]
 
 
 def _segments(coded: Any) -> torch.Tensor | None:

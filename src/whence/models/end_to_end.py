@@ -1,8 +1,8 @@
 """Whether the derivative that is measured is that of the model's own code from the embeddings to the last layer.
 
-The model's own code is differentiated by autograd, over a few tokens. What the linearised pass makes of a random
-cotangent is compared with that at every token; and what it makes of a random tangent by u (J v) = (u^T J) v, where
-every token of the last layer weighs the same.
+The model's own code is differentiated by autograd, over a few tokens. The linearised pass's VJP of a random
+cotangent is compared with that at every token, and its JVP of a random tangent by u (J v) = (u^T J) v, where every
+token of the last layer has the same weight.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ CLOSE = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 3e-3, torch.bf
 
 @dataclass(frozen=True)
 class Missed:
-    """How far the derivative is off at any token, forwards or back; infinitely, and why, where there is none."""
+    """The derivative's largest error at any token, either way; infinite, with the reason, where there is none."""
 
     error: float
     reason: str = ""
@@ -42,13 +42,13 @@ def missed(anatomy: Anatomy) -> Missed:
     try:
         with linearised(anatomy, batch, precision=lambda value: value) as chain:
             return Missed(_compared(anatomy, batch, chain))
-    except Exception as error:  # whatever a strange model's code does not bear
+    except Exception as error:  # a strange model's code may raise anything
         return Missed(float("inf"), reason_of(error))
 
 
 @dataclass
 class _Own:
-    """One pass by the model's own code with a graph from the embeddings: those, layer 0 and the last layer."""
+    """One pass of the model's own code with autograd from the embeddings: these, layer 0 and the last layer."""
 
     anatomy: Anatomy
     embedding: Tensor | None = None
@@ -66,7 +66,7 @@ class _Own:
             yield
 
     def _embedded(self, table: nn.Module, args: tuple, output: Any) -> Any:
-        """The first time: CTRL looks up more in its table than tokens. What follows may write into what it gets."""
+        """Only the first lookup: CTRL looks up more than tokens. A copy, because later code may write into it."""
         if self.embedding is not None:
             return output
         self.embedding = first(output).detach().requires_grad_()
@@ -77,7 +77,7 @@ class _Own:
         if self.start is not None:
             return None
         states = args[0] if args else kwargs["hidden_states"]
-        if self.embedding is None:  # no table led here (CANINE)
+        if self.embedding is None:  # there is no table (CANINE)
             self.embedding = states = states.detach().requires_grad_()
         self.start = states
         return ((states, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": states})
@@ -92,41 +92,40 @@ def _compared(anatomy: Anatomy, batch: Batch, chain: Chain) -> float:
         capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
     assert own.embedding is not None and own.start is not None and own.output is not None
     tangent = drawn(chain.states, seed=1)
-    moved = chain.push_one(tangent)
-    cotangent = _evenly(drawn(chain.states, seed=2), moved)
-    arrived = chain.pull_one(cotangent)
-    given, found = cotangent.unsqueeze(axis), arrived.unsqueeze(axis)
-    expected = torch.autograd.grad(own.output, own.embedding, given, retain_graph=True)[0]
-    errors = [apart(torch.autograd.grad(own.start, own.embedding, found)[0], expected)]
-    both_ways = [_mismatch(cotangent, moved, arrived, tangent), *_by_torch_func(chain)]
-    # forward and reverse mode are rounded in other places, which tells in half precision
-    return max(errors + both_ways if arrived.dtype in PRECISE.values() else errors)
+    pushed = chain.push_one(tangent)
+    cotangent = _evenly(drawn(chain.states, seed=2), pushed)
+    pulled = chain.pull_one(cotangent)
+    expected = torch.autograd.grad(own.output, own.embedding, cotangent.unsqueeze(axis), retain_graph=True)[0]
+    errors = [apart(torch.autograd.grad(own.start, own.embedding, pulled.unsqueeze(axis))[0], expected)]
+    both_ways = [_mismatch(cotangent, pushed, pulled, tangent), *_by_torch_func(chain)]
+    # forward and reverse mode round in different places, which shows in half precision
+    return max(errors + both_ways if pulled.dtype in PRECISE.values() else errors)
 
 
 def _by_torch_func(chain: Chain) -> list[float]:
-    """The same of many derivatives at a time, as they are measured; of one block of each kind."""
+    """The same for batched derivatives, as they are measured, in one block of each kind."""
     tangent = drawn(chain.states, seed=3)
     if chain.stack is not None:
         depth = len(chain.steps)
         return [apart(chain.stack.push(tangent[None], depth)[0, -1], chain.push_one(tangent))]
-    found = []
+    errors = []
     for step in {step.attended is None: step for step in chain.steps}.values():
-        moved = step.push(tangent[None])[0]
-        cotangent = _evenly(drawn(chain.states, seed=4), moved)
-        found.append(_mismatch(cotangent, moved, step.pull(cotangent[None])[0], tangent))
-    return found
+        pushed = step.push(tangent[None])[0]
+        cotangent = _evenly(drawn(chain.states, seed=4), pushed)
+        errors.append(_mismatch(cotangent, pushed, step.pull(cotangent[None])[0], tangent))
+    return errors
 
 
-def _evenly(cotangent: Tensor, moved: Tensor) -> Tensor:
-    """Every token's part of u (J v) about as large, however much the token moves."""
-    size = torch.linalg.vector_norm(moved, dim=-1, keepdim=True)
+def _evenly(cotangent: Tensor, pushed: Tensor) -> Tensor:
+    """The cotangent rescaled so that every token's part of u (J v) is about as large."""
+    size = torch.linalg.vector_norm(pushed, dim=-1, keepdim=True)
     return cotangent / torch.where(size > 0, size, 1)
 
 
-def _mismatch(cotangent: Tensor, moved: Tensor, arrived: Tensor, tangent: Tensor) -> float:
+def _mismatch(cotangent: Tensor, pushed: Tensor, pulled: Tensor, tangent: Tensor) -> float:
     """How far u (J v) is from (u^T J) v."""
-    products = (cotangent * moved).sum(dim=-1)
-    error = (products.sum() - (arrived * tangent).sum()).abs() / torch.linalg.vector_norm(products)
+    products = (cotangent * pushed).sum(dim=-1)
+    error = (products.sum() - (pulled * tangent).sum()).abs() / torch.linalg.vector_norm(products)
     return float(error.nan_to_num(nan=torch.inf))
 
 

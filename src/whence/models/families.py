@@ -35,7 +35,7 @@ class Mlp:
 
 @dataclass(frozen=True)
 class Whole:
-    """A feed-forward that is known by what it gives alone: a mixture of experts."""
+    """A feed-forward known only by its output: a mixture of experts."""
 
     path: str
 
@@ -44,7 +44,7 @@ class Whole:
 class HeadPaths:
     """dense, activation, norm, decoder: a decoder-only model has the last alone, after its final norm.
 
-    `bias` is where the decoder's is when it stands beside it (ESM).
+    `bias` is the decoder's where it is stored outside it (ESM).
     """
 
     decoder: str
@@ -59,7 +59,7 @@ class HeadPaths:
 
 @dataclass(frozen=True)
 class Family:
-    """One row: everything about a family that is not found by looking at a forward pass.
+    """One row: everything about a family that a forward pass does not show.
 
     `final_norm_in` is where the final norm is looked for: the owner of the blocks, or the stack around it (CLIP).
     `lacks` are capabilities that it is known not to have (see `verify`).
@@ -82,7 +82,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Either:
-    """Rows told apart by the configuration; what none of them says is a family that the table does not have."""
+    """Rows chosen by the configuration; one that matches none is a family that the table does not have."""
 
     which: Callable[[Any], Hashable]
     rows: dict[Hashable, Family] = field(default_factory=dict)
@@ -432,7 +432,7 @@ FAMILIES: dict[str, Family | Either] = {
     "blenderbot-small": BART_AFTER,
     "marian": BART_AFTER,
     "plbart": BART_AFTER,
-    # the readers of text beside those of pictures, without an LM head
+    # text encoders of image-text models, without an LM head
     "clip_text_model": CLIP,
     "clipseg_text_model": CLIP,
     "metaclip_2_text_model": CLIP,
@@ -477,7 +477,7 @@ FAMILIES: dict[str, Family | Either] = {
 }
 
 
-# of models around the model of a family, by their own type
+# LM heads of models around a family's model, by their own type
 HEADS = {
     "modernvbert": HeadPaths("lm_head", "projection_head.dense", "projection_head.act", "projection_head.norm"),
 }

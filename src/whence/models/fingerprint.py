@@ -1,4 +1,4 @@
-"""Where every number came from: hashes of weights, tokenizer and corpus, and what every result says of itself."""
+"""Where every number came from: hashes of weights, tokenizer and corpus, and the attributes of every result."""
 
 import hashlib
 import json
@@ -15,20 +15,20 @@ from whence.text.sentence import Sentence
 
 SCHEMA = 2  # of a Dataset's dimensions and attributes
 LIBRARIES = ("whence", "torch", "transformers", "xarray", "numpy")
-FILES = ("pyarrow",)  # which the bytes of stored files depend on besides
+FILES = ("pyarrow",)  # also decides the bytes of stored files
 # of a configuration: where it came from, not what it computes
 _ORIGIN = ("_name_or_path", "_commit_hash", "architectures", "transformers_version", "dtype")
 
 
 def provenance(model: Model, measures: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """What a Dataset says of itself, in types that every file format keeps."""
+    """A Dataset's attributes, in types that every file format can store."""
     return attributes(described(model), versions(), measures, options)
 
 
 def attributes(
     model: Mapping[str, Any], versions: Mapping[str, str], measures: Iterable[str], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The same of a model that was `described` then, by a run's manifest."""
+    """The same from a model's description in a run's manifest."""
     return {
         "model": model["id"],
         "revision": model["revision"] or "",
@@ -44,8 +44,8 @@ def attributes(
 
 def _seed(options: Mapping[str, Any]) -> int:
     """That of the verb, or of the first measure that draws random numbers; 0 when nothing is drawn."""
-    each = (options, *(value for value in options.values() if isinstance(value, Mapping)))
-    return next((int(one["seed"]) for one in each if "seed" in one), 0)
+    settings = (options, *(value for value in options.values() if isinstance(value, Mapping)))
+    return next((int(group["seed"]) for group in settings if "seed" in group), 0)
 
 
 def described(model: Model) -> dict[str, Any]:

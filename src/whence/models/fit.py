@@ -1,5 +1,5 @@
-"""Whether a configuration and its weights fit together, told from the headers of the safetensors files: before memory
-is taken, because a model of the wrong sizes would be filled with random numbers first."""
+"""Whether a configuration and its weights fit together, judged by the headers of the safetensors files, before memory
+is allocated, because a model of the wrong sizes would be filled with random numbers first."""
 
 import copy
 import json
@@ -31,7 +31,7 @@ def headers(folder: Path) -> dict[str, Header]:
 
 
 def check_counts(config: Any, tensors: Mapping[str, Header], source: str) -> None:
-    """Layers and heads that exist, and not a thousand times more of them than the weights can be for."""
+    """At least one layer and head, and not far more layers than the weights have tensors."""
     most = max(MANY, len(tensors))
     for name, count in _counts(config.to_dict()):
         if count < 0 or (count == 0 and not OPTIONAL.search(name)):
@@ -50,11 +50,11 @@ def check_fit(kind: Any, config: Any, tensors: Mapping[str, Header], source: str
     empty = _empty(kind, config)
     check_dropped(_kept_names(empty, tensors), empty, source)
     if any(isinstance(step, WeightConverter) for step in get_model_conversion_mapping(empty, add_legacy=False)):
-        return  # transformers cuts and joins these tensors while it reads them
-    for name, wanted in _own(empty).items():
+        return  # transformers splits and merges these tensors while it loads them
+    for name, expected in _own(empty).items():
         stored = next((tensors[key] for key in _aliases(empty, name) if key in tensors), None)
         if stored is not None:
-            _check_tensor(name, wanted, stored, source)
+            _check_tensor(name, expected, stored, source)
 
 
 def check_dropped(names: Iterable[str], model: PreTrainedModel, source: str) -> None:
@@ -73,14 +73,14 @@ def check_dropped(names: Iterable[str], model: PreTrainedModel, source: str) -> 
             )
 
 
-def _check_tensor(name: str, wanted: torch.Tensor, stored: Header, source: str) -> None:
+def _check_tensor(name: str, expected: torch.Tensor, stored: Header, source: str) -> None:
     dtype, shape = stored
-    if shape != tuple(wanted.shape):
+    if shape != tuple(expected.shape):
         raise BadInput(
-            f"{source}: {name} has the shape {list(shape)} in the weights and {list(wanted.shape)} by config.json; give"
-            " the config.json that belongs to them."
+            f"{source}: {name} has the shape {list(shape)} in the weights and {list(expected.shape)} by config.json;"
+            " give the config.json that belongs to them."
         )
-    if wanted.is_floating_point() and dtype not in NUMBERS:
+    if expected.is_floating_point() and dtype not in NUMBERS:
         raise BadInput(
             f"{source}: {name} is stored as {dtype}, and config.json names no quantization; save the weights as"
             " float32, bfloat16 or float16."

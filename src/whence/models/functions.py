@@ -17,7 +17,7 @@ from torch.autograd.function import FunctionCtx
 
 @contextmanager
 def written_out(model: nn.Module) -> Iterator[None]:
-    """For the passes of this thread; the functions are put back afterwards."""
+    """Replaces the functions in passes of this thread, and restores them afterwards."""
     with ExitStack() as undo:
         for function in _functions(model):
             function.apply = _applied(function)  # type: ignore[method-assign]
@@ -28,8 +28,8 @@ def written_out(model: nn.Module) -> Iterator[None]:
 def _functions(model: nn.Module) -> set[type[Function]]:
     """Those of the old form in the files of the model's modules."""
     files = {type(module).__module__ for module in model.modules()}
-    found = {value for file in files for value in vars(sys.modules[file]).values() if isinstance(value, type)}
-    return {value for value in found if issubclass(value, Function) and _is_old(value)}
+    classes = {value for file in files for value in vars(sys.modules[file]).values() if isinstance(value, type)}
+    return {value for value in classes if issubclass(value, Function) and _is_old(value)}
 
 
 def _is_old(function: type[Function]) -> bool:
@@ -40,4 +40,4 @@ def _is_old(function: type[Function]) -> bool:
 
 def _applied(function: type[Function]) -> Callable[..., Any]:
     own, thread = function.apply, threading.get_ident()
-    return lambda *given: function.forward(FunctionCtx(), *given) if threading.get_ident() == thread else own(*given)
+    return lambda *args: function.forward(FunctionCtx(), *args) if threading.get_ident() == thread else own(*args)

@@ -1,4 +1,4 @@
-"""Whether texts begin with BOS and end with EOS, as a GGUF file says: transformers leaves these two fields out."""
+"""Whether texts begin with BOS and end with EOS, as a GGUF file says: transformers ignores these two fields."""
 
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,16 @@ ENDS = {"bos": "tokenizer.ggml.add_bos_token", "eos": "tokenizer.ggml.add_eos_to
 
 
 def with_ends(tokenizer: Any, file: Path) -> Any:
-    """The tokenizer, adding what the file wants; as it was where the file says nothing or it adds just that."""
-    said = _said(file)
-    does = {end: _adds(tokenizer, end) for end in ENDS}
-    wanted = does | said
-    if wanted != does:
-        tokenizer.backend_tokenizer.post_processor = _template(tokenizer, wanted, file)
+    """The tokenizer, adding BOS and EOS as the file says; unchanged where it says nothing else."""
+    stated = _stated(file)
+    current = {end: _adds(tokenizer, end) for end in ENDS}
+    ends = current | stated
+    if ends != current:
+        tokenizer.backend_tokenizer.post_processor = _template(tokenizer, ends, file)
     return tokenizer
 
 
-def _said(file: Path) -> dict[str, bool]:
+def _stated(file: Path) -> dict[str, bool]:
     from gguf import GGUFReader  # an extra; transformers has asked for it by now
 
     fields = GGUFReader(file).fields
@@ -28,12 +28,12 @@ def _said(file: Path) -> dict[str, bool]:
 
 
 def _adds(tokenizer: Any, end: str) -> bool:
-    """Seen from what it adds to a text of nothing."""
+    """Whether the tokenizer adds it to an empty text."""
     return getattr(tokenizer, f"{end}_token_id") in tokenizer("").input_ids
 
 
-def _template(tokenizer: Any, wanted: dict[str, bool], file: Path) -> TemplateProcessing:
-    names = {end: getattr(tokenizer, f"{end}_token") for end, added in wanted.items() if added}
+def _template(tokenizer: Any, ends: dict[str, bool], file: Path) -> TemplateProcessing:
+    names = {end: getattr(tokenizer, f"{end}_token") for end, added in ends.items() if added}
     for end, name in names.items():
         if name is None:
             raise BadInput(f"{file} wants {end.upper()} added to texts and names no such token; correct its metadata.")

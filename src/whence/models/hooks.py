@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterable
 
 from torch import nn
 
-KNOWN = ("whence.", "transformers.", "torch.")  # whose hooks are no changes to what a model computes
+KNOWN = ("whence.", "transformers.", "torch.")  # packages whose hooks do not change what a model computes
 
 
 class Reached(Exception):
-    """Raised by a hook: what was wanted of a model has been computed."""
+    """Raised by a hook to stop a forward pass that has gone far enough."""
 
 
 def here(hook: Callable) -> Callable:
-    """The hook for the passes of this thread alone; one of another thread through the same model is not ours."""
+    """The hook, called only in passes of this thread: another may run the same model."""
     thread = threading.get_ident()
-    return lambda *given: hook(*given) if threading.get_ident() == thread else None
+    return lambda *args: hook(*args) if threading.get_ident() == thread else None
 
 
 def foreign_hooks(modules: Iterable[nn.Module]) -> list[Callable]:
-    """The hooks on the modules' forward passes that the user put there."""
-    each = ((*module._forward_pre_hooks.values(), *module._forward_hooks.values()) for module in modules)
-    return [hook for hooks in each for hook in hooks if not str(getattr(hook, "__module__", "")).startswith(KNOWN)]
+    """The user's own forward hooks on the modules."""
+    by_module = ((*module._forward_pre_hooks.values(), *module._forward_hooks.values()) for module in modules)
+    return [hook for hooks in by_module for hook in hooks if not str(getattr(hook, "__module__", "")).startswith(KNOWN)]

@@ -1,4 +1,4 @@
-"""One sentence's pass turned into a chain of functions, one per block, that `tangent` can differentiate."""
+"""One sentence's forward pass as a chain of functions, one per block, that `tangent` can differentiate."""
 
 import importlib
 import itertools
@@ -44,9 +44,9 @@ def linearised(
     depth: int | None = None,
     precision: Precision = precise,
 ) -> Iterator[Chain]:
-    """The pass of one sentence, ready to be differentiated; the model is put back as it was when the context ends.
+    """The forward pass of one sentence, ready to be differentiated; the model is restored when the context ends.
 
-    With `depth` it ends after so many blocks: of those behind nothing is computed or kept.
+    With `depth` the pass stops after that many blocks: nothing of later ones is computed or kept.
     """
     _check(anatomy, batch)
     _import_quietly()
@@ -65,7 +65,7 @@ def linearised(
 
 
 def _import_quietly() -> None:
-    """What forward derivatives need is compiled at its first import, by a function that torch 2.13 calls deprecated."""
+    """JVP decompositions are compiled at their first import, by a function that torch 2.13 calls deprecated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         importlib.import_module("torch._decomp.decompositions_for_jvp")
@@ -75,7 +75,7 @@ def _import_quietly() -> None:
 def _borrowed(anatomy: Anatomy) -> Iterator[None]:
     with (
         capture.borrowed(anatomy.model, anatomy.seam),
-        capture.hearing(lambda *heard: None),
+        capture.hearing(lambda *attention: None),
         answering(own_attention),
         written_out(anatomy.model),
     ):
@@ -87,7 +87,7 @@ def _borrowed(anatomy: Anatomy) -> Iterator[None]:
 
 @dataclass
 class _Recorder:
-    """Keeps how every block was called, the last norm before the first block, and what gave that block its states."""
+    """Keeps how every block was called, the last norm before the first block, and the module that output its states."""
 
     anatomy: Anatomy
     depth: int
@@ -95,7 +95,7 @@ class _Recorder:
     steps: list[Step] = field(default_factory=list)
     norm: nn.Module | None = None
     entry: nn.Module | None = None
-    _given: list[tuple[nn.Module, Tensor]] = field(default_factory=list)
+    _outputs: list[tuple[nn.Module, Tensor]] = field(default_factory=list)
     _open: tuple[Function, Tensor] | None = None
 
     @contextmanager
@@ -108,22 +108,22 @@ class _Recorder:
                 if type(module).__name__.endswith("Norm"):
                     hooks.callback(module.register_forward_pre_hook(here(self._normed)).remove)
                 if self.anatomy.side_paths:
-                    hooks.callback(module.register_forward_hook(here(self._gave)).remove)
+                    hooks.callback(module.register_forward_hook(here(self._record)).remove)
             yield
 
     def _normed(self, module: nn.Module, args: tuple) -> None:
-        """Of one state per token; Gemma 4 norms an input for every layer and token as well."""
+        """Only norms of one state per token: Gemma 4 also norms an input for every layer and token."""
         if self._before and args[0].ndim == 3:
             self.norm = module
 
-    def _gave(self, module: nn.Module, args: tuple, output: Any) -> None:
+    def _record(self, module: nn.Module, args: tuple, output: Any) -> None:
         if self._before and isinstance(output, Tensor):
-            self._given.append((module, output))
+            self._outputs.append((module, output))
 
     def _begin(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         states = args[0] if args else kwargs["hidden_states"]
         if self._before:
-            self.entry = next((module for module, given in self._given if _same(given, states)), None)
+            self.entry = next((module for module, output in self._outputs if _same(output, states)), None)
         self._open = (_function(self.anatomy, block, args[1:], kwargs, self.precision), self._alone(states))
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
@@ -142,22 +142,22 @@ class _Recorder:
         return self.precision(states.squeeze(self.anatomy.batch_axis))
 
 
-def _same(given: Tensor, states: Tensor) -> bool:
-    return given is states or (given.shape == states.shape and torch.equal(given, states))
+def _same(output: Tensor, states: Tensor) -> bool:
+    return output is states or (output.shape == states.shape and torch.equal(output, states))
 
 
 def _attending(step: Step) -> Step:
-    """The step with what its attention reads and gives; as it is when it does not attend through the interface."""
-    seen: list[Attended] = []
+    """The step with its attention's inputs and weights; unchanged when it does not attend through the interface."""
+    attentions: list[Attended] = []
 
     def answer(module: Any, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any):
         output, weights = own_attention(module, query, key, value, *args, **kwargs)
-        seen.append(_attended(query, key, value, weights, kwargs))
+        attentions.append(_attended(query, key, value, weights, kwargs))
         return output, weights
 
     with answering(answer):
         step.block(step.states)
-    return replace(step, attended=seen[0]) if len(seen) == 1 else step
+    return replace(step, attended=attentions[0]) if len(attentions) == 1 else step
 
 
 def _attended(query: Tensor, key: Tensor, value: Tensor, weights: Tensor, settings: dict[str, Any]) -> Attended:
@@ -175,23 +175,23 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, weights: Tensor, settin
 def _function(
     anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str, Any], precision: Precision
 ) -> Function:
-    """The block as a function of one sentence's states, everything else as in the pass."""
+    """The block as a function of one sentence's states, its other inputs as in the pass."""
     rest = {name: value for name, value in kwargs.items() if name != "hidden_states"}
     args, rest = tree_map(lambda value: kept(value, precision), (args, rest))
     axis = anatomy.batch_axis
     weights = _weights(block, precision)
 
     def function(states: Tensor) -> Tensor:
-        beside, named = tree_map(kept, (args, rest))
-        given = (states.unsqueeze(axis), *beside)
-        output = functional_call(block, weights, given, named) if weights else block(*given, **named)
+        others, keywords = tree_map(kept, (args, rest))
+        inputs = (states.unsqueeze(axis), *others)
+        output = functional_call(block, weights, inputs, keywords) if weights else block(*inputs, **keywords)
         return first(output).squeeze(axis)
 
     return function
 
 
 def _weights(module: nn.Module, precision: Precision) -> dict[str, Tensor]:
-    """What the module computes with, where that is not as it is."""
+    """The module's parameters and buffers in a precision; empty where that changes none of them."""
     tensors = dict(itertools.chain(module.named_parameters(), module.named_buffers()))
     widened = {name: precision(tensor) for name, tensor in tensors.items()}
     return {} if all(widened[name] is tensors[name] for name in tensors) else widened
@@ -203,14 +203,14 @@ def _stack(anatomy: Anatomy, batch: Batch, recorder: _Recorder) -> Stack:
 
 
 def _start(anatomy: Anatomy, batch: Batch, recorder: _Recorder) -> Float[Tensor, "s w m"] | None:
-    """The derivative of layer 0 by the sum of the embeddings, which the last norm before the blocks reads; None where
+    """The Jacobian of layer 0 by the sum of the embeddings, which the last norm before the blocks reads; None where
     layer 0 does not depend on it.
     """
-    norm, seen = recorder.norm, list[Tensor]()
+    norm, sums = recorder.norm, list[Tensor]()
     if norm is None:
         return None
     with ExitStack() as hooks:
-        hooks.callback(norm.register_forward_pre_hook(here(lambda _, args: seen.append(args[0]))).remove)
+        hooks.callback(norm.register_forward_pre_hook(here(lambda _, args: sums.append(args[0]))).remove)
         _until_blocks(anatomy, batch)
 
     def layer0(total: Tensor) -> Tensor:
@@ -219,11 +219,11 @@ def _start(anatomy: Anatomy, batch: Batch, recorder: _Recorder) -> Float[Tensor,
             hooks.callback(norm.register_forward_pre_hook(replace).remove)
             return recorder.precision(_until_blocks(anatomy, batch))
 
-    total = seen[0][0]
+    total = sums[0][0]
     basis = torch.eye(total.shape[-1], dtype=total.dtype, device=total.device)
     directions = basis[:, None].expand(-1, len(total), -1)
-    found = vmap(lambda direction: jvp(layer0, (total,), (direction,))[1])(directions)
-    return rearrange(found, "w s m -> s w m") if bool(found.any()) else None
+    jacobian = vmap(lambda direction: jvp(layer0, (total,), (direction,))[1])(directions)
+    return rearrange(jacobian, "w s m -> s w m") if bool(jacobian.any()) else None
 
 
 def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
@@ -254,7 +254,7 @@ def _check(anatomy: Anatomy, batch: Batch) -> None:
 
 
 def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
-    """Each block reads what the one before gave, else a derivative through them would miss a path."""
+    """Each block reads the output of the one before; otherwise a derivative would miss a path."""
     for layer, (before, after) in enumerate(itertools.pairwise(steps), start=1):
         if not torch.equal(before.output, after.states):
             raise Unsupported(
@@ -264,7 +264,7 @@ def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
 
 
 def _check_tokens(anatomy: Anatomy, steps: tuple[Step, ...], batch: Batch) -> None:
-    """BigBird fills a long text up to whole blocks of tokens."""
+    """BigBird pads a long text to whole blocks of tokens."""
     if (states := len(steps[0].states)) != (tokens := batch.ids.shape[1]):
         raise Unsupported(
             f"{type(anatomy.model).__name__} reads a text of {tokens} tokens as {states} states, so it has no"
@@ -274,7 +274,7 @@ def _check_tokens(anatomy: Anatomy, steps: tuple[Step, ...], batch: Batch) -> No
 
 def _check_derivative(anatomy: Anatomy, step: Step) -> None:
     try:
-        _ = step.tried
+        _ = step.reference
     except (RuntimeError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise Unsupported(

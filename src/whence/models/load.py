@@ -49,7 +49,7 @@ class Model:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why something cannot be measured, where the check could not even be made."""
+        """Why something cannot be measured, where its check could not be run."""
         return {check.gives: check.reason for check in self.checks if check.reason}
 
     def __repr__(self) -> str:
@@ -60,23 +60,23 @@ class Model:
         )
 
 
-def loaded(given: object) -> Model:
-    """The model itself, if it is one that `load` gave and still made of what was verified then.
+def loaded(model: object) -> Model:
+    """The model, if `load` returned it and its layers and hooks are still those that were verified.
 
-    Weights may have changed since, by training or by another adapter: they are read whenever something is measured.
+    Weights may have changed since, by training or by another adapter: they are read at every measurement.
     """
-    if not isinstance(given, Model):
-        raise BadInput(f"A model is what whence.load gives, and {type(given).__name__} was given; load it first.")
-    if given.layout != _layout(given.model):
+    if not isinstance(model, Model):
+        raise BadInput(f"A model is what whence.load gives, and {type(model).__name__} was given; load it first.")
+    if model.layout != _layout(model.model):
         raise BadInput(
-            f"The layers or hooks of {type(given.model).__name__} were changed after it was loaded (an adapter added or"
+            f"The layers or hooks of {type(model.model).__name__} were changed after it was loaded (an adapter added or"
             " merged, a layer replaced); load it again: whence.load(model.model, model.tokenizer)."
         )
-    return given
+    return model
 
 
 def _layout(model: PreTrainedModel) -> tuple[object, ...]:
-    """By identity; not those modules that hold others, which some models exchange themselves (BigBird)."""
+    """By identity, and only modules with weights: some models replace those around them themselves (BigBird)."""
     modules = list(model.modules())
     layers = [module for module in modules if any(weight is not None for weight in module._parameters.values())]
     return (*layers, *foreign_hooks(modules))
@@ -100,7 +100,7 @@ def load(
     revision           of a model on the Hub: a branch, a tag or a commit
     device             "auto", or a device of torch; a model in memory is left where it is
     dtype              "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
-    model_kwargs       what transformers' `from_pretrained` takes besides
+    model_kwargs       further arguments of transformers' `from_pretrained`
     trust_remote_code  code from the Hub is refused without it
     allow_pickle       a pickled checkpoint runs code when opened, and is refused without it
 
@@ -112,27 +112,27 @@ def load(
     if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise BadInput(f"A tokenizer is one of transformers', and {type(tokenizer).__name__} was given; load it first.")
     if isinstance(model, PreTrainedModel):
-        return _wrapped(model, _given(tokenizer, model), model.name_or_path or type(model).__name__, None)
+        return _wrapped(model, _required(tokenizer, model), model.name_or_path or type(model).__name__, None)
     if model is not None and not isinstance(model, str | Path):
         raise BadInput(
             f"A model is a Hub id, a path or a transformers PreTrainedModel, and {type(model).__name__} was given"
             " (of a PEFT model, give merge_and_unload() or get_base_model(); of a compiled or parallel model, the one"
             " inside it)."
         )
-    place, number = _device(device), _dtype(dtype)
+    target_device, target_dtype = _device(device), _dtype(dtype)
     if model is None or model == builtin.NAME:
         if tokenizer is not None or revision is not None:
             raise BadInput("The built-in model has a tokenizer of its own and one revision; name a model.")
         with threads_for(PROBE_LENGTH):
             network, tokenizer = builtin.read()
-        return _wrapped(network.to(place, number), tokenizer, builtin.NAME, builtin.SHA256[:12])
+        return _wrapped(network.to(target_device, target_dtype), tokenizer, builtin.NAME, builtin.SHA256[:12])
     options = dict(model_kwargs or {}) | {"revision": revision, "trust_remote_code": trust_remote_code}
     source = _source(model, options, allow_pickle)
-    network = _read(source, options, number, allow_pickle)
+    network = _read(source, options, target_dtype, allow_pickle)
     if tokenizer is None:
         tokenizer = _tokenizer(source, options)
-    found = getattr(network.config, "_commit_hash", None) or revision
-    return _wrapped(network.to(place), tokenizer, str(model), found)
+    commit = getattr(network.config, "_commit_hash", None) or revision
+    return _wrapped(network.to(target_device), tokenizer, str(model), commit)
 
 
 def quiet(bars: bool) -> None:
@@ -159,7 +159,7 @@ def _refuse_meta(model: PreTrainedModel) -> None:
         raise Unsupported(f"{type(model).__name__} has weights on the meta device, so there is nothing to run.")
 
 
-def _given(tokenizer: Any, model: PreTrainedModel) -> Any:
+def _required(tokenizer: Any, model: PreTrainedModel) -> Any:
     if tokenizer is None:
         raise BadInput(f"A model in memory needs its tokenizer too: whence.load({type(model).__name__}, tokenizer).")
     return tokenizer
@@ -210,14 +210,14 @@ def _read(source: str, options: dict[str, Any], dtype: torch.dtype, allow_pickle
 
 
 def _headers(source: str, options: dict[str, Any]) -> dict[str, Header]:
-    """What the weights of a folder are, if they are the ones that transformers would take without further options."""
+    """The safetensors headers of a folder, unless an option makes transformers read other weights."""
     folder = Path(source)
     elsewhere = {"gguf_file", "variant", "key_mapping", "quantization_config"} & set(options)
     return {} if elsewhere or not folder.is_dir() else headers(folder / options.get("subfolder", ""))
 
 
 def _class(config: Any, options: dict[str, Any], source: str) -> Any:
-    """The architecture the checkpoint names; pre-training classes give way to their masked-LM sisters."""
+    """The architecture the checkpoint names; pre-training classes are replaced by the masked-LM ones."""
     named = _architecture(config, source).replace("ForPreTraining", "ForMaskedLM")
     if options["trust_remote_code"] and getattr(config, "auto_map", None):
         return transformers.AutoModelForCausalLM if "CausalLM" in named else AutoModel
@@ -242,9 +242,9 @@ def _tokenizer(source: str, options: dict[str, Any]) -> Any:
     folder = Path(source)
     if folder.is_dir() and "gguf_file" not in options and not any(any(folder.glob(name)) for name in TOKENIZERS):
         raise BadInput(f"The folder {source!r} has no tokenizer; save it there too, or give it to whence.load.")
-    wanted = {name: options[name] for name in ("revision", "trust_remote_code", "gguf_file") if name in options}
+    settings = {name: options[name] for name in ("revision", "trust_remote_code", "gguf_file") if name in options}
     with _one_sentence(f"The tokenizer of {source}"):
-        tokenizer = AutoTokenizer.from_pretrained(source, **wanted)
+        tokenizer = AutoTokenizer.from_pretrained(source, **settings)
         if "gguf_file" not in options:
             return tokenizer
         return with_ends(tokenizer, Path(str(cached_file(source, options["gguf_file"], revision=options["revision"]))))
@@ -280,25 +280,25 @@ _SENTENCES: dict[type[Exception], str] = {
 def _first(error: BaseException) -> str:
     """The first line that says something: one that ends in a colon only announces the next."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    said = 2 if lines[0].endswith(":") else 1
-    return " ".join(line.strip() for line in lines[:said]).rstrip(".")
+    count = 2 if lines[0].endswith(":") else 1
+    return " ".join(line.strip() for line in lines[:count]).rstrip(".")
 
 
 def _device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:
         raise BadInput(f"There is no device {device!r} here; use auto, cpu, cuda or mps.") from error
-    return place
+    return chosen
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:
     if isinstance(dtype, torch.dtype):
         return dtype
-    found = torch.float32 if dtype == "auto" else getattr(torch, dtype, None)
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    chosen = torch.float32 if dtype == "auto" else getattr(torch, dtype, None)
+    if not isinstance(chosen, torch.dtype) or not chosen.is_floating_point:
         raise BadInput(f"There is no dtype {dtype!r}; use auto (float32), float64, float32, bfloat16 or float16.")
-    return found
+    return chosen

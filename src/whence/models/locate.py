@@ -25,7 +25,7 @@ from whence.models.stack import has_side_paths
 
 PROBE_LENGTH = 11
 CLOSE = 1e-6  # of a token's size, for what should be the same
-REASON = 200  # characters of somebody else's error message
+REASON = 200  # characters quoted of another library's error message
 WHERE = "the page Models of the documentation lists the families that work"
 
 
@@ -62,8 +62,8 @@ def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
 
 @dataclass
 class _Witness:
-    """Who attended, in order, and which linear map read each attention's output unchanged, or the adapter around one
-    that turns it first (OFT).
+    """Which modules attended, in order, and which linear layer read each attention's output unchanged, or the adapter
+    around one that rotates it first (OFT).
     """
 
     attention: list[nn.Module] = field(default_factory=list)
@@ -101,10 +101,10 @@ class _Witness:
         return torch.equal(args[0].reshape(waiting.shape), waiting)
 
     def projections(self, parents: dict[nn.Module, nn.Module]) -> dict[nn.Module, nn.Module]:
-        """By attention, with all that is wrapped around it."""
-        turned = {module: outer for module, outer in self.around.items() if module not in self.projection}
-        found = self.projection | {module: outer for module, outer in turned.items() if is_affine(outer)}
-        return {module: outermost(linear, parents) for module, linear in found.items()}
+        """The output projection of each attention, with its wrappers."""
+        rotated = {module: outer for module, outer in self.around.items() if module not in self.projection}
+        linears = self.projection | {module: outer for module, outer in rotated.items() if is_affine(outer)}
+        return {module: outermost(linear, parents) for module, linear in linears.items()}
 
 
 def _watched(model: PreTrainedModel, seam: str) -> _Witness:
@@ -118,7 +118,7 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
             hooks.callback(module.register_forward_pre_hook(here(witness.entered)).remove)
         try:
             run(model.base_model, probe(model))
-        except (RuntimeError, TypeError, ValueError) as error:  # it went through before, left alone
+        except (RuntimeError, TypeError, ValueError) as error:  # it ran before, without hooks
             raise Unsupported(
                 f"{type(model).__name__} runs as it is, but not with eager attention ({reason_of(error)}), so its"
                 " attention cannot be read."
@@ -129,15 +129,15 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
 def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy | None:
     """None where some blocks attend and others do not, unless the family is known to attend in all of them."""
     parents = _parents(model)
-    found = {module: block for module in witness.attention if (block := _block(module, parents)) is not None}
-    if len(found) < len(set(witness.attention)):
+    holder = {module: block for module in witness.attention if (block := _block(module, parents)) is not None}
+    if len(holder) < len(set(witness.attention)):
         return None
-    blocks = [found[module] for module in witness.attention]
+    blocks = [holder[module] for module in witness.attention]
     owner, stack = _around(blocks[0], parents)
     row = row_of(stack.config.model_type, stack.config)
     if row is None and list(parents[blocks[0]].children()) != blocks:
         return None
-    projections = {found[module]: linear for module, linear in witness.projections(parents).items()}
+    projections = {holder[module]: linear for module, linear in witness.projections(parents).items()}
     return Anatomy(model, row, stack, owner, tuple(blocks), projections, witness.heads, witness.causal, seam)
 
 
@@ -146,43 +146,43 @@ def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     blocks = _in_turn(model)
     parents = _parents(model)
     owner, stack = _around(blocks[0], parents)
-    found = {module: block for block in blocks for module in block.modules() if module in witness.attention}
-    if [found.get(module) for module in witness.attention] != [block for block in blocks if block in found.values()]:
-        found, witness = {}, _Witness()  # outside the blocks, or several times in one
-    projections = {found[module]: linear for module, linear in witness.projections(parents).items()}
-    unattending = frozenset(blocks) - set(found.values())
+    holder = {module: block for block in blocks for module in block.modules() if module in witness.attention}
+    if [holder.get(module) for module in witness.attention] != [block for block in blocks if block in holder.values()]:
+        holder, witness = {}, _Witness()  # outside the blocks, or several times in one
+    projections = {holder[module]: linear for module, linear in witness.projections(parents).items()}
+    unattending = frozenset(blocks) - set(holder.values())
     causal = _is_causal(stack, model)
     return Anatomy(model, None, stack, owner, blocks, projections, witness.heads, causal, seam, unattending)
 
 
 def _in_turn(model: PreTrainedModel) -> tuple[nn.Module, ...]:
-    """The longest list of modules that each read a state per token, once."""
-    given, calls = probe(model), Counter[nn.Module]()
+    """The longest ModuleList whose modules each ran once, on one state per token."""
+    batch, calls = probe(model), Counter[nn.Module]()
     lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
 
     def called(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         states = args[0] if args else kwargs.get("hidden_states")
-        if isinstance(states, Tensor) and states.ndim == 3 and states.shape[:2] == given.ids.shape:
+        if isinstance(states, Tensor) and states.ndim == 3 and states.shape[:2] == batch.ids.shape:
             calls[module] += 1
 
     with ExitStack() as hooks, borrowed(model, seam=None), torch.no_grad():
         for module in {element for part in lists for element in part}:
             hooks.callback(module.register_forward_pre_hook(here(called), with_kwargs=True).remove)
-        run(model.base_model, given)
-    taken = [part for part in lists if len(part) and all(calls[element] == 1 for element in part)]
-    if not taken:
+        run(model.base_model, batch)
+    candidates = [part for part in lists if len(part) and all(calls[element] == 1 for element in part)]
+    if not candidates:
         raise Unsupported(_unseen(model))
-    return max((tuple(part) for part in taken), key=len)
+    return max((tuple(part) for part in candidates), key=len)
 
 
 def _is_causal(stack: PreTrainedModel, model: PreTrainedModel) -> bool:
-    """Whether another last token leaves the states before it as they were."""
-    given = probe(stack, PROBE_LENGTH + 1)
-    other = Batch(given.ids.clone(), given.mask)
-    given.ids[0, -1] = given.ids[0, 0]
+    """Whether changing the last token leaves the states before it unchanged."""
+    batch = probe(stack, PROBE_LENGTH + 1)
+    other = Batch(batch.ids.clone(), batch.mask)
+    batch.ids[0, -1] = batch.ids[0, 0]
     with borrowed(stack, seam=None), torch.no_grad(), on_tokens_alone(stack, model):
-        states, changed = (run(stack, batch) for batch in (given, other))
-    if states.shape[:2] != given.ids.shape or changed.shape != states.shape:
+        states, changed = (run(stack, inputs) for inputs in (batch, other))
+    if states.shape[:2] != batch.ids.shape or changed.shape != states.shape:
         raise Unsupported(f"{type(stack).__name__} does not give one state for every token, so it cannot be read.")
     return apart(changed[0, :-1], states[0, :-1]) <= CLOSE
 
@@ -192,7 +192,7 @@ def _parents(model: PreTrainedModel) -> dict[nn.Module, nn.Module]:
 
 
 def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Module | None:
-    """The nearest ancestor in a ModuleList of its like; T5 keeps the unlike parts of a block in a list too."""
+    """The nearest ancestor in a ModuleList of one type; T5 also keeps the different layers of a block in a list."""
     module = attention
     while module in parents:
         parent = parents[module]
@@ -203,7 +203,7 @@ def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Modu
 
 
 def _around(block: nn.Module, parents: dict[nn.Module, nn.Module]) -> tuple[nn.Module, PreTrainedModel]:
-    """What holds the list of blocks, and the innermost model around it; its configuration names the family."""
+    """The owner of the list of blocks, and the innermost model around it, whose configuration names the family."""
     owner = stack = parents[parents[block]]
     while not isinstance(stack, PreTrainedModel):
         stack = parents[stack]
@@ -223,7 +223,7 @@ def _refuse_early(model: PreTrainedModel) -> None:
 
 
 def _check_runs(model: PreTrainedModel) -> None:
-    """Left alone with a few tokens the model gives a tensor; many also need a picture, sound, boxes or queries."""
+    """The model returns a tensor for a few token ids alone; many models also need an image, audio, boxes or queries."""
     with on_tokens_alone(model, model), borrowed(model, seam=None), torch.no_grad():
         output = run(model, probe(model))
         if not isinstance(output, Tensor):
@@ -232,7 +232,7 @@ def _check_runs(model: PreTrainedModel) -> None:
 
 @contextmanager
 def on_tokens_alone(part: PreTrainedModel, model: PreTrainedModel) -> Iterator[None]:
-    """Whatever a pass of the model, or of a part of it, on a few tokens raises, in one sentence."""
+    """Turns any exception in a pass of the model, or of a part of it, on a few tokens into one sentence."""
     try:
         yield
     except WhenceError:

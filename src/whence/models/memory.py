@@ -18,9 +18,9 @@ KEEPS, HEAP = 0.5, 48 * 10**6
 
 @dataclass(frozen=True)
 class Needs:
-    """Bytes of the results, on the host; of what is held where the model is; and there what is used of a budget.
+    """Bytes of the results, on the host; of what is held on the model's device; and what is used there of a budget.
 
-    `least` is what the last does not work with less than.
+    `least` is the smallest budget that works.
     """
 
     results: int
@@ -39,7 +39,7 @@ def attention_bytes(batch: int, heads: int, tokens: int) -> int:
 
 
 def resident(alive: int) -> int:
-    """What a process grows by while so many bytes are alive at most."""
+    """How much a process grows while at most this many bytes are alive."""
     return alive + min(int(KEEPS * alive), HEAP)
 
 
@@ -55,7 +55,7 @@ def budget(needs: Needs, device: torch.device, limit: int | None, most: int) -> 
 
 
 def claim(needed: int, tokens: int, device: torch.device, limit: int | None, remedy: str = "shorten the text") -> None:
-    """Refuses, with a way out, what would not fit into the free memory or the limit given."""
+    """Refuses, with a remedy, what would not fit into the free memory or the limit given."""
     allowed = _allowed(device, limit)
     if needed > allowed:
         raise BadInput(

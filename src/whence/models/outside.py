@@ -1,6 +1,6 @@
 """Attention outside transformers' attention interface: read from the module's own outputs and parameters instead.
 
-XLNet's relative attention hands out its probabilities when asked (`output_attentions`); values and projection are one
+XLNet's relative attention returns its probabilities with `output_attentions`; values and projection are one
 matrix product each. Everything inside is laid out time first.
 """
 
@@ -45,7 +45,7 @@ class Outside:
         """A hook that reports every attention of the block: weights, values, what may be attended to, head outputs;
         then their sum.
 
-        When `attended` gives other weights, the block goes on with those.
+        If `attended` returns other weights, the block continues with those.
         """
 
         def hook(attention: Any, args: tuple, kwargs: dict[str, Any], output: tuple) -> tuple | None:

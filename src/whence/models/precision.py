@@ -15,15 +15,15 @@ def reported(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def single(found: Some) -> Some:
+def single(weights: Some) -> Some:
     """The same weights or tensor in float32 where they were in half precision; else as they are."""
-    return _single(found)
+    return _single(weights)
 
 
-def _single(found: Any) -> Any:
-    if isinstance(found, Tensor):
-        return found.float() if found.dtype in HALF else found
-    if not dataclasses.is_dataclass(found) or isinstance(found, type):
-        return found
-    changed = {name: after for name, value in vars(found).items() if (after := _single(value)) is not value}
-    return dataclasses.replace(found, **changed) if changed else found
+def _single(weights: Any) -> Any:
+    if isinstance(weights, Tensor):
+        return weights.float() if weights.dtype in HALF else weights
+    if not dataclasses.is_dataclass(weights) or isinstance(weights, type):
+        return weights
+    changed = {name: after for name, value in vars(weights).items() if (after := _single(value)) is not value}
+    return dataclasses.replace(weights, **changed) if changed else weights

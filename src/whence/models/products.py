@@ -66,6 +66,6 @@ class _Products(TorchFunctionMode):
         assert scores is not None
         weights, values = args
         values_of, heads = (part.reshape(len(scores), -1, *part.shape[-2:]) for part in (values, output))
-        told = (weights.reshape(scores.shape), values_of, scores, heads.transpose(1, 2))
-        replaced = self.heard(self.modules[-1], *told)
+        attention = (weights.reshape(scores.shape), values_of, scores, heads.transpose(1, 2))
+        replaced = self.heard(self.modules[-1], *attention)
         return output if replaced is None else func(replaced.reshape(weights.shape), values)

@@ -1,4 +1,4 @@
-"""How large the tensors are that a computation makes, found by watching it."""
+"""How large the tensors are that a computation makes, by watching it."""
 
 from typing import Any
 
@@ -16,6 +16,6 @@ class Sizes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         output = func(*args, **(kwargs or {}))
-        made = [] if func.is_view else [found for found in tree_leaves(output) if isinstance(found, Tensor)]
-        self.largest = max([self.largest, *(found.numel() * found.element_size() for found in made)])
+        made = [] if func.is_view else [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+        self.largest = max([self.largest, *(tensor.numel() * tensor.element_size() for tensor in made)])
         return output

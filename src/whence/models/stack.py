@@ -1,4 +1,4 @@
-"""All blocks of a pass as one function of layer 0, by the model's own code, for models with paths beside the stream.
+"""All blocks as one function of layer 0, by the model's own code, for models with paths beside the residual stream.
 
 Gemma 4 projects an input for every layer from the embeddings, and its late layers read keys and values of earlier ones;
 Zamba reads the embeddings again. A product of blocks, each a function of its states alone, would miss those paths. The
@@ -32,9 +32,9 @@ Precision = Callable[[Any], Any]  # of tensors: that of the model, or a higher o
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Every layer's states as a function of those that `entry` gives; of the first block's, where nothing gives them.
+    """Every layer's states as a function of the output of `entry`; of the first block's input where that is None.
 
-    `weights` are those to compute with: the model's own, or wider ones.
+    `weights` are the model's in a higher precision; empty for its own.
     """
 
     anatomy: Anatomy
@@ -45,11 +45,11 @@ class Stack:
 
     def layers(self, states: Float[Tensor, "s m"], depth: int) -> Float[Tensor, "layer t m"]:
         """The states after each of the first `depth` blocks."""
-        axis, found = self.anatomy.batch_axis, list[Tensor]()
+        axis, outputs = self.anatomy.batch_axis, list[Tensor]()
 
         def ended(block: nn.Module, args: tuple, output: Any) -> None:
-            found.append(first(output).squeeze(axis))
-            if len(found) == depth:
+            outputs.append(first(output).squeeze(axis))
+            if len(outputs) == depth:
                 raise Reached
 
         with ExitStack() as hooks:
@@ -58,23 +58,23 @@ class Stack:
                 hooks.callback(block.register_forward_hook(here(ended)).remove)
             with suppress(Reached):
                 self._run()
-        return torch.stack(found)
+        return torch.stack(outputs)
 
     def last(self, states: Float[Tensor, "s m"]) -> Float[Tensor, "t m"]:
         return self.layers(states, self.anatomy.layers)[-1]
 
     def push(self, tangents: Float[Tensor, "k t m"], depth: int) -> Float[Tensor, "k layer t m"]:
-        """J v of every layer up to a depth, for every tangent of layer 0."""
+        """J v (JVP) of every layer up to a depth, for every tangent of layer 0."""
         return vmap(lambda tangent: jvp(self._until(depth), (self.states,), (tangent,))[1])(tangents)
 
     def pull(self, cotangents: Float[Tensor, "k layer t m"]) -> Float[Tensor, "k t m"]:
-        """u^T J for every cotangent of as many layers as it has."""
+        """u^T J (VJP) for every cotangent of the first layers, as many as it has."""
         back = vjp(self._until(cotangents.shape[1]), self.states)[1]
         return vmap(lambda cotangent: back(cotangent)[0])(cotangents)
 
     @cached_property
     def largest(self) -> int:
-        """Bytes of the largest tensor that one tangent makes."""
+        """Bytes of the largest tensor made for one tangent."""
         with Sizes() as sizes:
             self.push(torch.ones_like(self.states)[None], self.anatomy.layers)
         return sizes.largest
@@ -97,34 +97,34 @@ class Stack:
 
     def _run(self) -> None:
         stack = self.anatomy.stack
-        given = capture.given_to(stack, self.batch, **capture.arguments_of(self.anatomy))
+        inputs = capture.forward_inputs(stack, self.batch, **capture.arguments_of(self.anatomy))
         with capture.threads_for(self.batch.ids.numel()):
-            functional_call(stack, self.weights, (), given) if self.weights else stack(**given)
+            functional_call(stack, self.weights, (), inputs) if self.weights else stack(**inputs)
 
 
 def has_side_paths(anatomy: Anatomy, batch: Batch) -> bool:
-    """Whether what a block gives moves with the embeddings while its own states are held.
+    """Whether a block's output depends on the embeddings with its own states held fixed.
 
-    A pass with a graph tells whether any block may be given more that depends on them (or on weights), and only then
-    are the embeddings moved, by dual numbers, and those blocks tried.
+    A pass with autograd tells whether any block has other inputs that depend on them (or on weights); only then does
+    a second pass carry a tangent from the embeddings to those blocks.
     """
-    with suppress(Exception):  # what has no derivative, `verify` says
+    with suppress(Exception):  # `verify` reports what has no derivative
         with torch.enable_grad():
-            given_more = _over_blocks(anatomy, batch, lambda table: table.detach().requires_grad_(), _given_graph)
-        if given_more:
+            side_inputs = _any_block(anatomy, batch, lambda table: table.detach().requires_grad_(), _has_graph)
+        if side_inputs:
             with torch.no_grad(), forward_ad.dual_level():
-                return _over_blocks(anatomy, batch, _moved, _gives_more)
+                return _any_block(anatomy, batch, _moved, _has_side_path)
     return False
 
 
-def _over_blocks(anatomy: Anatomy, batch: Batch, embed: Callable[[Tensor], Tensor], asked: Callable[..., bool]) -> bool:
-    """Whether asked(block, its states, all else that it is given) of any block, in a pass with changed embeddings."""
-    found: list[bool] = []
+def _any_block(anatomy: Anatomy, batch: Batch, embed: Callable[[Tensor], Tensor], test: Callable[..., bool]) -> bool:
+    """Whether test(block, its states, its other inputs) holds for any block, in a pass with changed embeddings."""
+    results: list[bool] = []
 
     def begin(block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         states = args[0] if args else kwargs["hidden_states"]
         rest = {name: value for name, value in kwargs.items() if args or name != "hidden_states"}
-        found.append(asked(block, states, (args[1:], rest)))
+        results.append(test(block, states, (args[1:], rest)))
 
     table = table_of(anatomy)
     if table is None:
@@ -135,14 +135,14 @@ def _over_blocks(anatomy: Anatomy, batch: Batch, embed: Callable[[Tensor], Tenso
         for block in set(anatomy.blocks):
             hooks.callback(block.register_forward_pre_hook(here(begin), with_kwargs=True).remove)
         capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
-    return any(found)
+    return any(results)
 
 
-def _given_graph(block: nn.Module, states: Tensor, beside: Any) -> bool:
+def _has_graph(block: nn.Module, states: Tensor, beside: Any) -> bool:
     return any(tensor.requires_grad for tensor in _tensors(beside))
 
 
-def _gives_more(block: Any, states: Tensor, beside: Any) -> bool:
+def _has_side_path(block: Any, states: Tensor, beside: Any) -> bool:
     if not any(map(_moves, _tensors(beside))):
         return False
     args, kwargs = tree_map(kept, beside)
@@ -150,7 +150,7 @@ def _gives_more(block: Any, states: Tensor, beside: Any) -> bool:
 
 
 def kept(value: Any, precision: Precision = lambda tensor: tensor) -> Any:
-    """Blocks hand things on to later ones in mappings, which have to stay as a block found them."""
+    """Copies mappings by which blocks pass things on to later ones, so that they stay as the block found them."""
     if not isinstance(value, MutableMapping):
         return precision(value)
     copied = copy.copy(value)
@@ -174,7 +174,7 @@ def _moves(tensor: Tensor) -> bool:
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    """Those inside, also in the mappings in which blocks hand things on to later ones."""
+    """The tensors inside, also in mappings by which blocks pass things on to later ones."""
     for leaf in tree_leaves(value):
         if isinstance(leaf, MutableMapping):
             yield from _tensors(list(leaf.values()))

@@ -1,4 +1,4 @@
-"""How small changes of a sentence's states go through a model's blocks: forwards (tangents) and back (cotangents).
+"""How small changes of a sentence's states go through a model's blocks: tangents forward, cotangents backward.
 
 Every block is frozen at the states of one pass and becomes a function of its input alone. Its derivative is taken by
 `torch.func` through the model's own code, so every family has it. Blocks that attend through transformers' attention
@@ -40,7 +40,7 @@ _answer: ContextVar[Callable[..., tuple[Tensor, Tensor | None]]] = ContextVar("a
 
 @dataclass(frozen=True, eq=False)
 class Attended:
-    """What one attention read and gave, heads in groups `g` of `r` that share keys and values.
+    """The inputs and weights of one attention, heads in groups `g` of `r` that share keys and values.
 
     `gain` is the weight times the slope of the scores, so that dA_ij = gain_ij (d(q_i k_j) - sum_l A_il d(q_i k_l)).
     """
@@ -53,13 +53,13 @@ class Attended:
 
     @property
     def mixed(self) -> Float[Tensor, "g r t e"]:
-        """What the heads give: sum_j A_ij v_j."""
+        """The heads' outputs: sum_j A_ij v_j."""
         return self.weights @ self.value[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One block at one sentence's states; without its attention or its parts where they are not known."""
+    """One block at one sentence's states; `attended` and `parts` are None where they are not known."""
 
     block: Function
     states: Float[Tensor, "t m"]
@@ -68,16 +68,16 @@ class Step:
     parts: Parts | None
 
     def push(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
-        """J v for every tangent: how the block's output moves with its input."""
+        """J v (JVP) for every tangent: how the block's output moves with its input."""
         return vmap(lambda tangent: jvp(self.block, (self.states,), (tangent,))[1])(tangents)
 
     def pull(self, cotangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
-        """u^T J for every cotangent: how the output's weighted sum moves with each input."""
+        """u^T J (VJP) for every cotangent: how the output's weighted sum moves with each input."""
         back = vjp(self.block, self.states)[1]
         return vmap(lambda cotangent: back(cotangent)[0])(cotangents)
 
     def reads(self, directions: Float[Tensor, "k t m"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Tangents of queries, keys, values [k g t d] and of the output [k t m] while what the heads give is held."""
+        """Tangents of queries, keys, values [k g t d] and of the output [k t m], the heads' outputs held fixed."""
         heads = self._heads
 
         def cut(states: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -86,11 +86,11 @@ class Step:
         return vmap(lambda direction: jvp(cut, (self.states,), (direction,))[1])(directions)
 
     def attends(self, directions: Float[Tensor, "k t m"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Tangents of queries, keys and values alone [k h t d]; the block is left at its attention."""
+        """Tangents of queries, keys and values alone [k h t d]; the block stops at its attention."""
         return vmap(lambda direction: jvp(_until_attention(self.block), (self.states,), (direction,))[1])(directions)
 
     def writes(self, directions: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
-        """Tangents of the output with what the heads give, all heads side by side, while the input is held."""
+        """Tangents of the output by the heads' outputs, concatenated, the input held fixed."""
 
         def cut(heads: Tensor) -> Tensor:
             return _cut(self.block, self.states, heads)[3]
@@ -98,16 +98,16 @@ class Step:
         return vmap(lambda direction: jvp(cut, (self._heads,), (direction,))[1])(directions)
 
     def agrees(self, push: Function) -> bool:
-        """Whether a derivative, tokens first, is that of the block's own code, at every token by its own size."""
-        tangents, expected = (rearrange(part, "k t m -> t k m").contiguous() for part in self.tried)
+        """Whether a JVP, tokens first, is that of the block's own code, at every token relative to its size."""
+        tangents, expected = (rearrange(part, "k t m -> t k m").contiguous() for part in self.reference)
         return apart(push(tangents), expected) <= AGREE
 
     @cached_property
-    def tried(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
-        """Two random tangents, and what the block's own code makes of them.
+    def reference(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
+        """Two random tangents, and their JVPs by the block's own code.
 
-        Each moves every other token, so that at those which it does not move only attention tells, which would be
-        little beside the residual.
+        Each moves every other token: what arrives at the rest came through attention, which would be small beside
+        the residual.
         """
         generator = torch.Generator().manual_seed(0)
         tangent = torch.randn(self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
@@ -117,9 +117,9 @@ class Step:
 
     @cached_property
     def largest(self) -> int:
-        """Bytes of the largest tensor that one tangent makes in the block's own code."""
+        """Bytes of the largest tensor made for one tangent in the block's own code."""
         with Sizes() as sizes:
-            self.push(self.tried[0][:1])
+            self.push(self.reference[0][:1])
         return sizes.largest
 
     @property
@@ -132,7 +132,7 @@ class Step:
 class Chain:
     """All blocks of one pass; `start` leads from the sum of the embeddings to layer 0, None where they are the same.
 
-    `stack` is there where blocks read more of layer 0 than their states, and then derivatives by layer 0 go through it.
+    `stack` is set where blocks read more of layer 0 than their states; derivatives by layer 0 then go through it.
     """
 
     steps: tuple[Step, ...]
@@ -169,7 +169,7 @@ class Chain:
 
     @property
     def _functions(self) -> list[tuple[Function, Tensor]]:
-        """What leads from layer 0 to the last, each at its states."""
+        """The functions that lead from layer 0 to the last layer, each with its states."""
         if self.stack is not None:
             return [(self.stack.last, self.stack.states)]
         return [(step.block, step.states) for step in self.steps]
@@ -194,49 +194,49 @@ AttentionMaskInterface.register(SEAM, ALL_MASK_ATTENTION_FUNCTIONS[capture.SEAM]
 
 
 def _cut(block: Function, states: Tensor, heads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Queries, keys, values and output of a block whose heads give `heads`, whatever they read."""
-    read: list[Tensor] = []
+    """Queries, keys, values and output of a block whose heads output `heads`, whatever they read."""
+    inputs: list[Tensor] = []
 
     def answer(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any):
-        read.extend((query[0], key[0], value[0]))
+        inputs.extend((query[0], key[0], value[0]))
         return rearrange(heads, "t (h e) -> 1 t h e", h=query.shape[1]), None
 
     with answering(answer):
         output = block(states)
-    return read[0], read[1], read[2], output
+    return inputs[0], inputs[1], inputs[2], output
 
 
 def _until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """Queries, keys and values as a function of the block's input."""
 
     def function(states: Tensor) -> tuple[Tensor, ...]:
-        read: list[Tensor] = []
+        inputs: list[Tensor] = []
 
         def answer(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any):
-            read.extend((query[0], key[0], value[0]))
+            inputs.extend((query[0], key[0], value[0]))
             raise Reached
 
         with answering(answer), suppress(Reached):
             block(states)
-        return tuple(read)
+        return tuple(inputs)
 
     return function
 
 
 def pushed(function: Function, states: Tensor, tangent: Tensor) -> Tensor:
-    """J v; for a single one quicker than by `torch.func`, and by the very operations of a plain pass."""
+    """J v of one tangent: faster than `torch.func`, and by the same operations as a plain pass."""
     with forward_ad.dual_level():
-        moved = forward_ad.unpack_dual(function(forward_ad.make_dual(states, tangent))).tangent
-    if moved is None:
-        raise NotImplementedError("what it gives does not depend on what it reads")
-    return moved
+        output_tangent = forward_ad.unpack_dual(function(forward_ad.make_dual(states, tangent))).tangent
+    if output_tangent is None:
+        raise NotImplementedError("its output does not depend on its input")
+    return output_tangent
 
 
 def pulled(function: Function, states: Tensor, cotangent: Tensor) -> Tensor:
-    """u^T J, in the same manner."""
+    """u^T J of one cotangent, likewise."""
     with torch.enable_grad():
-        given = states.detach().requires_grad_()
-        return torch.autograd.grad(function(given), given, cotangent)[0]
+        inputs = states.detach().requires_grad_()
+        return torch.autograd.grad(function(inputs), inputs, cotangent)[0]
 
 
 def precise(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""A model left as it was: what a pass changes in modules and configurations, put back.
+"""Restores what a forward pass changes in a model's modules and configurations.
 
 Some models change for good when they are run: BigBird exchanges its attention for a short text, others keep a cache or
-widen a table of positions. Tensors are put back, not copied: only RWKV writes into its weights when it is run.
+widen a table of positions. Tensors are restored by reference, not copied: only RWKV writes into its weights.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from typing import Any
 from torch import nn
 from transformers import PreTrainedConfig
 
-STAYING = {"_output_capturing_hooks_installed"}  # transformers' note of hooks that it put there, which stay too
+STAYING = {"_output_capturing_hooks_installed"}  # transformers' flag for hooks that it installed, which stay too
 
-SCALED = "layers_are_rescaled"  # RWKV's note of what it did to its weights
+SCALED = "layers_are_rescaled"  # RWKV's flag for weights that it has rescaled
 
 
 @contextmanager
@@ -57,11 +57,11 @@ def _attributes(modules: list[nn.Module]) -> Iterator[dict[str, Any]]:
 
 
 def _configurations(waiting: list[Any]) -> list[PreTrainedConfig]:
-    """Those given, and those inside them."""
-    found: dict[int, PreTrainedConfig] = {}
+    """These configurations and those nested in them."""
+    configs: dict[int, PreTrainedConfig] = {}
     while waiting:
         config = waiting.pop()
-        if isinstance(config, PreTrainedConfig) and id(config) not in found:
-            found[id(config)] = config
+        if isinstance(config, PreTrainedConfig) and id(config) not in configs:
+            configs[id(config)] = config
             waiting += vars(config).values()
-    return list(found.values())
+    return list(configs.values())

@@ -1,4 +1,4 @@
-"""The value maps of a model, x -> x W_V + b_V, found by asking: each attention is given the unit vectors and overheard.
+"""The value maps of a model, x -> x W_V + b_V, found by probing: each attention is fed the unit vectors.
 
 Works whatever the weights are called and however they are stored: fused with queries and keys, transposed, shared
 among heads or layers.
@@ -30,30 +30,30 @@ def value_maps(anatomy: Anatomy) -> list[Affine]:
     """One map per layer, from what the attention reads to the values of all groups of heads, m x (g d)."""
     if anatomy.outside is not None:
         return [anatomy.outside.values(block) for block in anatomy.blocks]
-    units, heard = _units(anatomy), list[Tensor]()
-    given = _given(_attentions(anatomy), units)
+    units, recorded = _units(anatomy), list[Tensor]()
+    fed = _fed(_attentions(anatomy), units)
     with (
         borrowed(anatomy.model, anatomy.seam),
         torch.no_grad(),
-        given,
+        fed,
         # a copy: where queries, keys and values are one tensor, that would be kept
-        hearing(lambda _, __, values, *___: heard.append(values.clone())),
+        hearing(lambda _, __, values, *___: recorded.append(values.clone())),
     ):
         run(anatomy.stack, _dummy(anatomy))
-    return [_read(anatomy, values, units) for values in heard]
+    return [_read(anatomy, values, units) for values in recorded]
 
 
 def _attentions(anatomy: Anatomy) -> set[nn.Module]:
-    """The modules that attend, which a few ordinary tokens tell."""
-    found: set[nn.Module] = set()
-    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), hearing(lambda module, *_: found.add(module)):
+    """The modules that attend in a pass over a few ordinary tokens."""
+    modules: set[nn.Module] = set()
+    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), hearing(lambda module, *_: modules.add(module)):
         run(anatomy.stack, probe(anatomy.model))
-    return found
+    return modules
 
 
 @contextmanager
-def _given(modules: set[nn.Module], states: Float[Tensor, "b s m"]) -> Iterator[None]:
-    """Inside, every one of the modules reads these states instead of its own."""
+def _fed(modules: set[nn.Module], states: Float[Tensor, "b s m"]) -> Iterator[None]:
+    """Inside, every module reads these states instead of its own."""
 
     def replace(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         if args:
@@ -87,8 +87,8 @@ def _rows(anatomy: Anatomy) -> int:
 def _read(anatomy: Anatomy, values: Float[Tensor, "b g s d"], units: Float[Tensor, "b s m"]) -> Affine:
     """The map that gave these values, refused when it is not affine after all."""
     rows, width = rearrange(values, "b g s d -> (b s) (g d)"), anatomy.width
-    found = Affine(rows[1 : width + 1] - rows[0], rows[0])
-    random, heard = rearrange(units, "b s m -> (b s) m")[width + 1 :], rows[width + 1 :]
-    if apart(random @ found.weight, heard - rows[0]) > LIMITS[rows.dtype]:  # a large bias would hide the rest
+    affine = Affine(rows[1 : width + 1] - rows[0], rows[0])
+    random, expected = rearrange(units, "b s m -> (b s) m")[width + 1 :], rows[width + 1 :]
+    if apart(random @ affine.weight, expected - rows[0]) > LIMITS[rows.dtype]:  # a large bias would hide the rest
         raise Unsupported(f"The values of the family {anatomy.family!r} are no affine map of what its attention reads.")
-    return found
+    return affine

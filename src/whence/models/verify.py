@@ -1,7 +1,7 @@
-"""Proof that a model is read right: the parts sum to the whole, rows sum to one, logits unchanged, every layer seen.
+"""Proof that a model is read correctly: the parts sum to the whole, rows sum to one, logits unchanged, every layer run.
 
-Runs once per loaded model, before anything is measured. Each silent failure known of transformers models fails one
-of these checks: attention implementations that hand out no weights, ignored settings, masks that vanish, attention
+Runs once per loaded model, before anything is measured. Every silent failure known in transformers models fails
+one of these checks: attention implementations that hand out no weights, ignored settings, masks that vanish, attention
 sinks, states past the final norm, positions shifted by padding.
 """
 
@@ -37,8 +37,8 @@ PADDING = {"left": "left padding", "right": None}
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the table: what was compared, how far apart it was, what a failure takes away; why it could not be
-    compared, if it could not.
+    """One check: what was compared, how far apart it was, the capability that a failure takes away, and why nothing
+    could be compared, where that is so.
     """
 
     name: str
@@ -54,15 +54,15 @@ class Check:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the checks look at: the model left alone (its logits and what its last block gives), watched, watched with
-    padding on either side; and what the stack gives when it is run without the rest.
+    """What the checks compare: the model unhooked (its logits and its last block's output), hooked, hooked with padding
+    on either side, and the output of the stack run on its own.
     """
 
     anatomy: Anatomy
     batch: Batch
     plain: Tensor
     states: Tensor
-    seen: Trace[Block]
+    hooked: Trace[Block]
     padded: dict[str, Trace[Block]]
     alone: Tensor
 
@@ -88,22 +88,22 @@ def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
 
 
 def _least(anatomy: Anatomy) -> str:
-    """What a model must give to be read at all: where no layer attends, that its states can be followed."""
+    """The capability a model needs to be read at all: derivatives where no layer attends."""
     return "attention" if anatomy.attending else "derivatives"
 
 
 def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
-    seen = trace(anatomy, batch, logits=True)
+    hooked = trace(anatomy, batch, logits=True)
     plain, states = _left_alone(anatomy, batch)
     padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
     with on_tokens_alone(anatomy.stack, anatomy.model):
         alone = walk(anatomy, batch, lambda block: None).output
-    return _Evidence(anatomy, batch, plain, states, seen, padded, alone)
+    return _Evidence(anatomy, batch, plain, states, hooked, padded, alone)
 
 
 def _left_alone(anatomy: Anatomy, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The model's first output, and what its last block gives, batch first."""
+    """The outputs of the model and of its last block, batch first, without hooks."""
     states: list[Tensor] = []
     with ExitStack() as hooks, borrowed(anatomy.model, seam=None), torch.no_grad():
         keep = here(lambda _, __, output: states.append(first(output)))
@@ -112,19 +112,19 @@ def _left_alone(anatomy: Anatomy, batch: Batch) -> tuple[Tensor, Tensor]:
     return plain, states[-1].transpose(0, anatomy.batch_axis)
 
 
-def _checks(found: _Evidence) -> tuple[Check, ...]:
-    limit = LIMITS[found.plain.dtype]
-    blocks, anatomy = found.seen.blocks, found.anatomy
-    assert found.seen.logits is not None
-    added = apart(blocks[-1].output, found.states, beside=found.seen.embedding)
-    unwatched = max(unlike(found.seen.logits, found.plain), added)
-    alone = unlike(found.alone, found.seen.output)
+def _checks(evidence: _Evidence) -> tuple[Check, ...]:
+    limit = LIMITS[evidence.plain.dtype]
+    blocks, anatomy = evidence.hooked.blocks, evidence.anatomy
+    assert evidence.hooked.logits is not None
+    added = apart(blocks[-1].output, evidence.states, beside=evidence.hooked.embedding)
+    unwatched = max(unlike(evidence.hooked.logits, evidence.plain), added)
+    alone = unlike(evidence.alone, evidence.hooked.output)
     checks = [
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
         Check("the stack does alone what it does in the model", _least(anatomy), alone, limit),
-        *(_padding_check(side, found, 3 * limit) for side in PADDING),
+        *(_padding_check(side, evidence, 3 * limit) for side in PADDING),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
-        _derivatives_check(anatomy, CLOSE[found.plain.dtype]),
+        _derivatives_check(anatomy, CLOSE[evidence.plain.dtype]),
     ]
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
@@ -146,34 +146,36 @@ def _checks(found: _Evidence) -> tuple[Check, ...]:
     finished, summed = anatomy.finish(blocks[-1].output), _worst(blocks, _block_error)
     checks += [
         Check("block outputs are the sum of their parts", "norms", summed, limit),
-        Check("the final norm leads to the stack's output", "norms", apart(finished, found.seen.output), limit),
+        Check("the final norm leads to the stack's output", "norms", apart(finished, evidence.hooked.output), limit),
     ]
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if anatomy.head is not None:
-        error = unlike(anatomy.head(finished), found.plain)
+        error = unlike(anatomy.head(finished), evidence.plain)
         checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
     return tuple(checks)
 
 
 def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:
-    found = missed(anatomy)
-    return Check("the blocks' derivatives give the model's", "derivatives", found.error, limit, found.reason)
+    mismatch = missed(anatomy)
+    return Check("the blocks' derivatives give the model's", "derivatives", mismatch.error, limit, mismatch.reason)
 
 
-def _padding_check(side: str, found: _Evidence, limit: float) -> Check:
-    padded = found.padded[side]
-    gives, blocks = PADDING[side] or _least(found.anatomy), found.seen.blocks
+def _padding_check(side: str, evidence: _Evidence, limit: float) -> Check:
+    padded = evidence.padded[side]
+    gives, blocks = PADDING[side] or _least(evidence.anatomy), evidence.hooked.blocks
     both = (padded.output, padded.blocks[-1].output)
     states, added = (part[..., padded.batch.mask.to(part.device), :].unsqueeze(-3) for part in both)
-    error = max(apart(states, found.seen.output), apart(added, blocks[-1].output, beside=found.seen.embedding))
+    error = max(
+        apart(states, evidence.hooked.output), apart(added, blocks[-1].output, beside=evidence.hooked.embedding)
+    )
     return Check(f"{side} padding changes nothing", gives, error, limit)
 
 
 def _broken(blocks: tuple[Block, ...]) -> float:
-    """By how much a block's input differs from what the one before gave, else a derivative would miss a path.
+    """How far a block's input is from the output before it: where they differ, a derivative would miss a path.
 
-    Infinitely where a token has several states at once (Gemma 3n).
+    Infinite where a token has several states at once (Gemma 3n).
     """
     if any(block.input.ndim != 3 for block in blocks):
         return float("inf")
@@ -181,7 +183,7 @@ def _broken(blocks: tuple[Block, ...]) -> float:
 
 
 def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:
-    """How many blocks of the stack were never read, or out of turn, or attend where they did not before."""
+    """How many blocks of the stack never ran, or ran out of order, or attend where they did not before."""
     siblings = {part for block in set(anatomy.blocks) for part in _siblings(anatomy, block)}
     attending = {block.layer for block in blocks if block.attends}
     changed = attending.symmetric_difference(anatomy.attending)

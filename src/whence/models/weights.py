@@ -68,15 +68,15 @@ class FeedForward:
 
 @dataclass(frozen=True)
 class Opaque:
-    """A feed-forward that is known by what it gives alone, such as a mixture of experts."""
+    """A feed-forward known only by its output, such as a mixture of experts."""
 
     module: nn.Module
 
     def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
-        """In the precision of the states: a change too small for half precision may be what is asked about."""
+        """In the precision of the states: a change too small for half precision may be what is measured."""
         weights = dict(itertools.chain(self.module.named_parameters(), self.module.named_buffers()))
-        given = {name: _like(states, weight) for name, weight in weights.items()}
-        output = functional_call(self.module, given, (states.reshape(1, -1, states.shape[-1]),))
+        widened = {name: _like(states, weight) for name, weight in weights.items()}
+        output = functional_call(self.module, widened, (states.reshape(1, -1, states.shape[-1]),))
         return first(output).reshape(states.shape)
 
 
@@ -108,12 +108,12 @@ class Parts:
 
     @property
     def joins_first(self) -> bool:
-        """Whether what the heads give joins the residual stream as it is, and all else reads it there."""
+        """Whether the heads' output is added to the residual stream unchanged, where all else reads it."""
         return not self.parallel and self.attention_norms.inside is None
 
 
 def first(output: Any) -> Tensor:
-    """What a module gives, without what it gives beside it."""
+    """A module's main output, without the others."""
     return output[0] if isinstance(output, tuple | list) else output
 
 

@@ -1,6 +1,6 @@
-"""How numbers travel to a page: as float32 while they are few, as int16 steps of each map's largest value beyond.
+"""How numbers are sent to a page: small arrays as float32, large ones as int16 steps of each map's largest value.
 
-Inside a file, large maps of low rank are two thin factors, and a map that two others give is not written at all.
+Inside a file, large maps of low rank are two thin factors, and a difference of two other maps is not written at all.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ EXACT_UP_TO = 2**16
 STEPS = 10_000
 FINE = 2**15 - 1  # steps of a factor: its errors add up over the rank
 THIN = 4  # factors are worth it when the rank is at most this part of the tokens
-DIFFERENCES = {one.names[2]: one.names[:2] for one in SUMS}  # the whole less the other part
+DIFFERENCES = {group.names[2]: group.names[:2] for group in SUMS}  # the whole less the other part
 VISIBLE = 1 / 1000  # of a map's largest value: what a difference may be off by
 MISSING = -(2**15)  # NaN among int16 steps
 Factors = tuple[np.ndarray, np.ndarray]
-ALIGNED = 4  # JavaScript reads numbers only from places that are multiples of their size
+ALIGNED = 4  # JavaScript reads numbers only at offsets that are multiples of their size
 
 
 def embedded(variable: xarray.DataArray) -> dict[str, Any]:
     """One variable for JSON: its bytes grouped by significance (all first, all second ones …), deflated, in base64."""
-    described, parts = _parts(variable)
+    described, arrays = _arrays(variable)
     factors = _all_factors(_maps(variable)) if described["kind"] == "int16" else None
     if factors is None:
-        return described | {name: _packed(values) for name, values in parts.items()}
+        return described | {name: _packed(values) for name, values in arrays.items()}
     return described | {"kind": "product", "factors": [_factor(values) for values in factors]}
 
 
 def differences(ds: xarray.Dataset) -> dict[str, dict[str, Any]]:
-    """The large variables that the page gets by taking one from another, closely enough for any screen."""
+    """The large variables that the page computes as the difference of two others, exactly enough for any screen."""
     return {
-        name: described | {"kind": "difference", "of": list(given)}
-        for name, given in DIFFERENCES.items()
-        if {name, *given} <= set(ds.data_vars)
-        and (described := _parts(ds[name])[0])["kind"] == "int16"
-        and _given(*(_maps(ds[one]) for one in (name, *given)))
+        name: described | {"kind": "difference", "of": list(operands)}
+        for name, operands in DIFFERENCES.items()
+        if {name, *operands} <= set(ds.data_vars)
+        and (described := _arrays(ds[name])[0])["kind"] == "int16"
+        and _close_enough(*(_maps(ds[operand]) for operand in (name, *operands)))
     }
 
 
 def sent(variable: xarray.DataArray, start: int) -> tuple[dict[str, Any], bytes]:
     """One variable for the wire: where its bytes begin, counted from `start` on, and the bytes as they are."""
-    described, parts = _parts(variable)
+    described, arrays = _arrays(variable)
     body = b""
-    for name, values in parts.items():
+    for name, values in arrays.items():
         described[f"{name}_at"] = start + len(body)
         body += aligned(values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes())
     return described, body
@@ -64,20 +64,20 @@ def aligned(data: bytes, filling: bytes = b"\0") -> bytes:
     return data + filling * (-len(data) % ALIGNED)
 
 
-def _given(found: np.ndarray, whole: np.ndarray, part: np.ndarray) -> bool:
-    """Whether the steps in which the two are written leave of the third what can be seen."""
-    error = _largest(whole - part - found) + (_largest(whole) + _largest(part)) / STEPS
-    return bool((error <= VISIBLE * _largest(found)).all())
+def _close_enough(difference: np.ndarray, whole: np.ndarray, part: np.ndarray) -> bool:
+    """Whether the two, rounded to steps, give the third to within what can be seen."""
+    error = _largest(whole - part - difference) + (_largest(whole) + _largest(part)) / STEPS
+    return bool((error <= VISIBLE * _largest(difference)).all())
 
 
 def _all_factors(maps: np.ndarray) -> Factors | None:
-    return None if _factors(maps[:1]) is None else _factors(maps)  # the first map nearly always tells, and soon
+    return None if _factors(maps[:1]) is None else _factors(maps)  # the first map nearly always decides, and quickly
 
 
 def _factors(maps: np.ndarray) -> Factors | None:
     """Left and right factors of each map when all are of low rank, as effective attention is: at most a head's width.
 
-    A sketch of every map's columns (Halko et al. 2011) spans them if the rank is low; the rest says whether it is.
+    A sketch of every map's columns (Halko et al. 2011) spans them if the rank is low; what is left shows whether it is.
     """
     widest = maps.shape[-1] // THIN
     if maps.shape[-2] != maps.shape[-1] or not widest or not np.isfinite(maps).all():
@@ -92,7 +92,7 @@ def _factors(maps: np.ndarray) -> Factors | None:
 
 
 def _close(maps: np.ndarray, factors: Factors) -> bool:
-    """To within a step, as they will be read."""
+    """Whether the factors, rounded, give the maps to within a step."""
     left, right = (_read(*_steps(values, FINE), values.shape) for values in factors)
     return bool((_largest(maps - left @ right) <= _largest(maps) / STEPS).all())
 
@@ -115,7 +115,7 @@ def _maps(variable: xarray.DataArray) -> np.ndarray:
     return values.reshape(-1, *values.shape[-2:]).astype(np.float32, copy=False)
 
 
-def _parts(variable: xarray.DataArray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _arrays(variable: xarray.DataArray) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     dims = [dim for dim in DIMS if dim in variable.dims]
     values = np.ascontiguousarray(variable.transpose(*dims).values, dtype=np.float32)
     described = {"dims": dims, "shape": list(values.shape), "signed": bool((values < 0).any())}

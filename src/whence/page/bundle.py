@@ -1,4 +1,4 @@
-"""How the modules and the style of a page become one script and one sheet."""
+"""How the modules and the style of a page become one script and one style sheet."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ MODULES = HERE / "js"
 
 @cache
 def style() -> str:
-    """The sheet, with the colours of light and dark as variables."""
+    """The style sheet, with the colours of light and dark as variables."""
 
     def variables(theme: Theme) -> str:
         return "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items())
@@ -27,14 +27,14 @@ def style() -> str:
 def script(entry: str = "page.js") -> str:
     """The modules that one of them needs, itself last, as one script that binds each to `module_<its name>`.
 
-    Each file stays an ordinary ES module that a server can hand out as it is. Here, every module becomes a function
+    Each file stays an ordinary ES module that a server can serve as it is. Here, every module becomes a function
     called once whose result holds its exports, in the order of the imports; this needs the two forms of import
     `import { a, b as c } from "./x.js"` and `import * as x from "./x.js"`, exports that are declarations, and no two
-    files of one name. Comments and indentation stay behind, so no string may go over the end of a line.
+    files of one name. Comments and indentation are dropped, so no string may span two lines.
     """
-    done: dict[Path, str] = {}
-    _bundle(MODULES / entry, done)
-    return '"use strict";\n' + "\n".join(done.values()) + "\n"
+    bundled: dict[Path, str] = {}
+    _bundle(MODULES / entry, bundled)
+    return '"use strict";\n' + "\n".join(bundled.values()) + "\n"
 
 
 def digest(text: str) -> str:
@@ -47,17 +47,17 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (?P<nam
 _COMMENT = re.compile(r"^[ ]*(?:/\*\*.*?\*/|//[^\n]*)\n|^[ ]+|^\n", re.M | re.S)
 
 
-def _bundle(file: Path, done: dict[Path, str]) -> None:
+def _bundle(file: Path, bundled: dict[Path, str]) -> None:
     source = _COMMENT.sub("", file.read_text(encoding="utf-8"))
-    for found in _IMPORT.finditer(source):
-        needed = (file.parent / found["path"]).resolve()
-        if needed not in done:
-            _bundle(needed, done)
-    exports = ", ".join(found["name"] for found in _EXPORT.finditer(source))
-    body = _EXPORT.sub("", _IMPORT.sub(_taken, source))
-    done[file] = f"const module_{file.stem} = (() => {{\n{body}return {{ {exports} }};\n}})();"
+    for match in _IMPORT.finditer(source):
+        imported = (file.parent / match["path"]).resolve()
+        if imported not in bundled:
+            _bundle(imported, bundled)
+    exports = ", ".join(match["name"] for match in _EXPORT.finditer(source))
+    body = _EXPORT.sub("", _IMPORT.sub(_binding, source))
+    bundled[file] = f"const module_{file.stem} = (() => {{\n{body}return {{ {exports} }};\n}})();"
 
 
-def _taken(found: re.Match[str]) -> str:
-    names = found["whole"] or found["names"].replace(" as ", ": ")
-    return f"const {names} = module_{Path(found['path']).stem};"
+def _binding(match: re.Match[str]) -> str:
+    names = match["whole"] or match["names"].replace(" as ", ": ")
+    return f"const {names} = module_{Path(match['path']).stem};"

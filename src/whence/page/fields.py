@@ -24,17 +24,17 @@ Field = dict[str, Any]
 
 
 def maps(ds: xarray.Dataset) -> list[str]:
-    """The maps of sources to targets, one a layer, best first."""
+    """The maps of sources to targets, one per layer, best first."""
     return sorted((name for name in _with(ds, PER_LAYER) if not name.endswith(ERROR)), key=_place(SOURCE_ORDER))
 
 
 def head_maps(ds: xarray.Dataset) -> list[str]:
-    """The maps of sources to targets, one a head."""
+    """The maps of sources to targets, one per head."""
     return _with(ds, PER_HEAD)
 
 
 def fields(ds: xarray.Dataset) -> list[Field]:
-    """One row for each, with its sentences; `read` says how the page gets its values from the `variable`.
+    """One row for each field, with its sentences; `read` says how the page gets its values from the `variable`.
 
     own     the diagonal of a map            others  one minus it, mean of the heads
     values  the values themselves            row     the chosen token's row of a map
@@ -59,17 +59,17 @@ def _left(ds: xarray.Dataset) -> Iterator[Field]:
 
 
 def _paid(ds: xarray.Dataset) -> Iterator[Field]:
-    """The weight that a token gives to others, for want of what says more."""
+    """The weight that a token gives to others, where nothing says more."""
     for name in _shared(ds):
         yield _field(name, "others", PAID)
 
 
 def _sources(ds: xarray.Dataset) -> Iterator[Field]:
-    """Where the chosen token came from, by maps and by the mean of those heads of which no map has it."""
-    given = maps(ds)
-    known = {style(name).mean_of for name in given}
-    for name in (*given, *(name for name in _shared(ds) if name not in known)):
-        title = style(name).title + ("" if name in given else ", mean of heads")
+    """Where the chosen token came from: by maps, and by the mean of heads where no map is that mean."""
+    names = maps(ds)
+    means = {style(name).mean_of for name in names}
+    for name in (*names, *(name for name in _shared(ds) if name not in means)):
+        title = style(name).title + ("" if name in names else ", mean of heads")
         yield _field(name, "row", SOURCES, title=title) | {"key": f"sources {name}", "since_input": _since(name)}
 
 
@@ -81,16 +81,16 @@ def _shared(ds: xarray.Dataset) -> list[str]:
 def _field(name: str, read: str, reading: Reading, styled: str = "", title: str = "") -> Field:
     """The row of a variable; `styled` is the analysis after which it is called and coloured, where it has several."""
     row = style(styled or name)
-    known = {"title": title or row.title, "about": style(name).meaning}
-    words = {part: _filled(text, known) for part, text in asdict(reading).items()}
-    own = {"key": name, "variable": name, "read": read, "place": 0, "style": styled or name, "title": known["title"]}
+    filling = {"title": title or row.title, "about": style(name).meaning}
+    words = {part: _filled(text, filling) for part, text in asdict(reading).items()}
+    own = {"key": name, "variable": name, "read": read, "place": 0, "style": styled or name, "title": filling["title"]}
     return words | own | {"percent": read == "row" or style(name).percent}
 
 
-def _filled(text: Any, known: dict[str, str]) -> Any:
+def _filled(text: Any, filling: dict[str, str]) -> Any:
     if not isinstance(text, str):
         return text
-    for name, value in known.items():
+    for name, value in filling.items():
         text = text.replace(f"{{{name}}}", value)
     return text
 

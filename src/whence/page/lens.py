@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def lens(ds: xarray.Dataset) -> list[dict[str, Any]]:
-    """One entry a position; none when the Dataset has no lens."""
+    """One entry per position; none when the Dataset has no lens."""
     if "lens_top" not in ds:
         return []
     return [_position(ds.isel(position=place)) for place in range(ds.sizes["position"])]
@@ -30,9 +30,9 @@ def _position(ds: xarray.Dataset) -> dict[str, Any]:
                 "stage": f"after layer {layer}" if layer else "embedding",
                 "place": int(place),
                 "best": [legible(str(word)) for word in best],
-                "scores": own,
+                "scores": row_scores,
             }
-            for layer, place, best, own in zip(
+            for layer, place, best, row_scores in zip(
                 ds["state"].values, places, words, scores.astype(float).tolist(), strict=True
             )
         ],

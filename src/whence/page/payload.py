@@ -27,11 +27,11 @@ PANELS = ("left", "whence", "flow", "maps", "heads", "prediction", "compare")
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
     ds = flattened(ds)
-    given = differences(ds)
-    names = [name for name in drawn(ds) if name not in given]
+    derived = differences(ds)
+    names = [name for name in drawn(ds) if name not in derived]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # zlib lets go of the interpreter lock
         arrays = dict(zip(names, pool.map(embedded, (ds[name] for name in names)), strict=True))
-    return describe(ds) | {"variables": arrays | given}
+    return describe(ds) | {"variables": arrays | derived}
 
 
 def drawn(ds: xarray.Dataset) -> list[str]:
@@ -54,11 +54,11 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "maps": maps(ds),
         "head_maps": head_maps(ds),
         "fields": fields(ds),
-        "sums": [asdict(one) | {"names": [name for name in one.names if name in names]} for one in SUMS],
+        "sums": [asdict(group) | {"names": [name for name in group.names if name in names]} for group in SUMS],
         "notes": [name for name in names if set(ds[name].dims) == {"layer", "head"} and style(name).note],
         "errors": {name: name + ERROR for name in names if name + ERROR in names},
         "absent": {name: layers for name in names if (layers := _absent(ds[name]))},
-        "predictions": [_prediction(one) for one in predictions(_head(ds))],
+        "predictions": [_prediction(prediction) for prediction in predictions(_head(ds))],
         "lens": lens(ds),
         "lm_head": LM_HEAD,
         "panels": panels(ds),
@@ -70,17 +70,17 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
 
 def panels(ds: xarray.Dataset) -> list[str]:
     """The panels this Dataset has the variables for, in reading order; a flow needs all layers."""
-    every, kinds = [*maps(ds), *head_maps(ds)], {row["kind"] for row in fields(ds)}
-    there = {
+    all_maps, kinds = [*maps(ds), *head_maps(ds)], {row["kind"] for row in fields(ds)}
+    available = {
         "left": kinds - {"sources"},
         "whence": kinds & {"sources"},
-        "flow": [name for name in every if not _absent(ds[name])],
-        "maps": every,
+        "flow": [name for name in all_maps if not _absent(ds[name])],
+        "maps": all_maps,
         "heads": head_maps(ds),
         "prediction": "top" in ds,
         "compare": kinds,
     }
-    return [panel for panel in PANELS if there[panel]]
+    return [panel for panel in PANELS if available[panel]]
 
 
 def _absent(variable: xarray.DataArray) -> list[int]:
@@ -107,8 +107,8 @@ def _head(ds: xarray.Dataset) -> xarray.Dataset:
     return ds[[name for name in ("top", "top_score", "place") if name in ds]]
 
 
-def _prediction(one: Prediction) -> dict[str, Any]:
-    return one._asdict() | {"finding": one.finding, "rows": [row._asdict() for row in one.rows]}
+def _prediction(prediction: Prediction) -> dict[str, Any]:
+    return prediction._asdict() | {"finding": prediction.finding, "rows": [row._asdict() for row in prediction.rows]}
 
 
 def _style(name: str) -> dict[str, Any]:

@@ -26,9 +26,9 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     >>> whence.report(ds, "page.html").name
     'page.html'
     """
-    written = Path(path)
-    if not written.parent.is_dir():
-        raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(written.parent)!r}.")
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
     missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
     if missing or not hasattr(ds, "data_vars"):
         raise BadInput(
@@ -36,13 +36,13 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
         )
     if "source" in ds.sizes and ds.sizes["source"] != ds.sizes["target"]:
         raise BadInput("A page shows every target; measure without targets=.")
-    written.write_text(page(ds), encoding="utf-8")
-    return written
+    file.write_text(page(ds), encoding="utf-8")
+    return file
 
 
-def _what(given: object, missing: set[str]) -> str:
-    if not hasattr(given, "data_vars"):
-        return type(given).__name__
+def _what(ds: object, missing: set[str]) -> str:
+    if not hasattr(ds, "data_vars"):
+        return type(ds).__name__
     return f"a Dataset without the axis {' and '.join(sorted(missing))}"
 
 
@@ -52,7 +52,7 @@ def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None,
     `beside` holds what the sentence is looked at with: `edited`, a changed sentence; `other`, the same sentence in
     another model. `state` is what is selected when the page opens, as it stands after # in an address.
     """
-    data = payload(ds) | {"state": state, "beside": {name: payload(one) for name, one in (beside or {}).items()}}
+    data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
     sheet, code = style(), script() + "module_page.boot();\n"
     return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"{data['finding']} · whence"),

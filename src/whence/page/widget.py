@@ -52,5 +52,5 @@ def style() -> str:
     sheet = (HERE / "page.css").read_text(encoding="utf-8")
     themes = {theme: "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items()) for theme in THEMES}
     light, dark = f"{ROOT}{{{themes['light']}}}", f"{ROOT}[data-theme=dark]{{{themes['dark']}color-scheme:dark;}}"
-    own = f"{ROOT}{{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:8px 12px;}}"
-    return f"{light}\n{dark}\n{own}\n{ROOT}{{\n{sheet}\n}}\n"
+    base = f"{ROOT}{{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:8px 12px;}}"
+    return f"{light}\n{dark}\n{base}\n{ROOT}{{\n{sheet}\n}}\n"

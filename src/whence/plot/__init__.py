@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray
 
 
-# Which analysis or map is shown first when several are there: the one that sees most of the block.
+# Which analysis or map is shown first when there are several: the one that sees most of the block.
 MIXING_ORDER = ("attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
 SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
 # Controls, soft hyphen, marks and overrides of direction, zero-width space and joiner, byte-order mark, surrogates.
@@ -27,7 +27,7 @@ _INVISIBLE = re.compile(
 
 def legible(token: str) -> str:
     """The token with everything invisible, directional or broken written out, so that it can stand in any line."""
-    shown = _INVISIBLE.sub(lambda found: f"⟨{ord(found[0]):02X}⟩", token)
+    shown = _INVISIBLE.sub(lambda match: f"⟨{ord(match[0]):02X}⟩", token)
     if not any(unicodedata.category(character)[0] not in "CMZ" for character in shown):
         shown = "".join("␣" if character.isspace() else f"⟨{ord(character):02X}⟩" for character in shown)
     return shown or "∅"
@@ -35,8 +35,8 @@ def legible(token: str) -> str:
 
 def mixing_analysis(ds: xarray.Dataset) -> str:
     """The mixing analysis shown first."""
-    there = [str(analysis) for analysis in ds["analysis"].values]
-    return next((analysis for analysis in MIXING_ORDER if analysis in there), there[0])
+    analyses = [str(analysis) for analysis in ds["analysis"].values]
+    return next((analysis for analysis in MIXING_ORDER if analysis in analyses), analyses[0])
 
 
 def mixed(ds: xarray.Dataset) -> tuple[str, np.ndarray]:
@@ -54,11 +54,11 @@ def mixed(ds: xarray.Dataset) -> tuple[str, np.ndarray]:
 
 
 def mean(values: np.ndarray, axis: int) -> np.ndarray:
-    """The mean over what is there: missing values are left out, nothing at all gives NaN without a warning."""
-    there = np.isfinite(values)
-    counted = there.sum(axis=axis)
-    total = np.where(there, values, 0.0).sum(axis=axis)
-    return np.where(counted > 0, total / np.maximum(counted, 1), np.nan)
+    """The mean over finite values; NaN without a warning where there are none."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=axis)
+    total = np.where(finite, values, 0.0).sum(axis=axis)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def percent(share: float) -> str:

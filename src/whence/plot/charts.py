@@ -41,9 +41,9 @@ def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
         y=altair.Y("mixing:Q", title="from other tokens", axis=altair.Axis(format="%"), scale={"domain": [0, 1]}),
         color=altair.Color("analysis:N", scale=scale, legend=None),
     )
-    named = base.mark_text(align="left", dx=10, fontSize=11).encode(text="title:N")
-    named.data = _line_ends(mean)
-    chart = (base.mark_line(point=True, strokeWidth=2) + named).properties(width=340, height=260)
+    labels = base.mark_text(align="left", dx=10, fontSize=11).encode(text="title:N")
+    labels.data = _line_ends(mean)
+    chart = (base.mark_line(point=True, strokeWidth=2) + labels).properties(width=340, height=260)
     overall = mean.mean("layer")
     low, high = percent(float(overall.min())), percent(float(overall.max()))
     title = f"From {low} to {high} came from other tokens, depending on what is counted"
@@ -56,20 +56,20 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     Maps of one unit share their limits, so that a colour means the same amount in each.
     """
     ds = flattened(ds)
-    found = {name: _map(_at(_named(ds, name), "layer", layer), head) for name in names}
-    kinds = {name: "length" if ds[name].attrs.get("units") == "length" else "share" for name in names}
+    by_name = {name: _map(_at(_named(ds, name), "layer", layer), head) for name in names}
+    units = {name: "length" if ds[name].attrs.get("units") == "length" else "share" for name in names}
     charts = []
-    for name, values in found.items():
-        most = max(float(abs(other).max()) for twin, other in found.items() if kinds[twin] == kinds[name])
+    for name, values in by_name.items():
+        most = max(float(abs(other).max()) for twin, other in by_name.items() if units[twin] == units[name])
         rows = _long(values.values, ("target", "source"), ds)
         signed = float(values.min()) < -1e-6
-        chart = _cells(rows, "source", "target", most, signed, descending=False, share=kinds[name] == "share")
+        chart = _cells(rows, "source", "target", most, signed, descending=False, share=units[name] == "share")
         charts.append(chart.properties(title=style(name).title))
-    which = ", mean of the heads" if head is None else f", head {head}"
+    heads = ", mean of the heads" if head is None else f", head {head}"
     if not any("head" in ds[name].dims for name in names):
-        which = ""
+        heads = ""
     row = altair.hconcat(*charts).resolve_scale(color="independent")
-    return finished(row, f"Layer {layer}{which}", f"rows are targets, columns are sources; {_sample(ds)}")
+    return finished(row, f"Layer {layer}{heads}", f"rows are targets, columns are sources; {_sample(ds)}")
 
 
 def write(chart: Any, path: str | Path) -> None:
@@ -101,22 +101,22 @@ def _map(values: xarray.DataArray, head: int | None) -> xarray.DataArray:
 
 
 def _named(ds: xarray.Dataset, name: str) -> xarray.DataArray:
-    there = [str(one) for one in ds.data_vars if {"layer", "target", "source"} <= set(ds[one].dims)]
-    if name not in there:
-        raise _missing("map", name, there)
+    available = [str(variable) for variable in ds.data_vars if {"layer", "target", "source"} <= set(ds[variable].dims)]
+    if name not in available:
+        raise _missing("map", name, available)
     return ds[name]
 
 
-def _at(values: xarray.DataArray, axis: str, asked: object) -> xarray.DataArray:
-    """The place that was asked for of an axis."""
-    there = values[axis].values.tolist()
-    if asked not in there:
-        raise _missing(axis, asked, there)
-    return values.sel({axis: asked})
+def _at(values: xarray.DataArray, axis: str, label: object) -> xarray.DataArray:
+    """The values at one label of an axis."""
+    labels = values[axis].values.tolist()
+    if label not in labels:
+        raise _missing(axis, label, labels)
+    return values.sel({axis: label})
 
 
-def _missing(what: str, asked: object, there: Iterable[object]) -> BadInput:
-    return BadInput(f"There is no {what} {asked!r} in the Dataset; there are: {', '.join(map(str, there)) or 'none'}.")
+def _missing(kind: str, name: object, labels: Iterable[object]) -> BadInput:
+    return BadInput(f"There is no {kind} {name!r} in the Dataset; there are: {', '.join(map(str, labels)) or 'none'}.")
 
 
 def _long(values: np.ndarray, axes: tuple[str, str], ds: xarray.Dataset) -> pandas.DataFrame:
@@ -140,7 +140,7 @@ def _cells(
     most = most or 1.0
     domain, colours = ([-most, most], DIVERGING["light"]) if signed else ([0, most], SEQUENTIAL["light"])
     special = f"length(split(datum.label, '{APART}')) > 2"
-    shown = altair.Axis(
+    tokens = altair.Axis(
         labelExpr=f"split(datum.label, '{APART}')[0]",
         title=None,
         labelFont="monospace",
@@ -153,9 +153,9 @@ def _cells(
         altair.Chart(rows)
         .mark_rect()
         .encode(
-            x=altair.X(f"{across}:N", sort=None, axis=shown),
+            x=altair.X(f"{across}:N", sort=None, axis=tokens),
             y=altair.Y(
-                f"{down}:N", sort="descending" if descending else None, axis=layers if down == "layer" else shown
+                f"{down}:N", sort="descending" if descending else None, axis=layers if down == "layer" else tokens
             ),
             color=altair.Color(
                 "value:Q",

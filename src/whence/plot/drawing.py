@@ -65,18 +65,18 @@ def draw(drawing: Drawing, theme: Theme = "light") -> Any:
     if drawing.by is None:
         return _finished(_KINDS[drawing.kind](drawing, drawing.table, theme), drawing, theme)
     size, columns = _small(drawing)
-    parts = [
+    charts = [
         _KINDS[drawing.kind](drawing, rows, theme).properties(title=str(name), **size)
         for name, rows in drawing.table.groupby(drawing.by, sort=False)
     ]
     shared: Literal["independent", "shared"] = (
         "independent" if drawing.own_scales or drawing.kind == "grid" else "shared"
     )
-    return _finished(altair.concat(*parts, columns=columns).resolve_scale(y=shared), drawing, theme)
+    return _finished(altair.concat(*charts, columns=columns).resolve_scale(y=shared), drawing, theme)
 
 
 def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
-    """Size and number beside each other of small charts; those of many columns go one below the other."""
+    """Size of small charts and how many stand side by side; those with many columns are stacked."""
     places = drawing.table[drawing.x].nunique()
     if drawing.kind == "boxes" and places > 10:
         return {"width": {"step": BOX + 2}, "height": SMALL}, 1
@@ -126,9 +126,9 @@ def _apart(values: Sequence[float], least: float, highest: float) -> list[float]
     for value in values:
         places.append(value if not places else max(value, places[-1] + least))
     top = highest
-    for at in reversed(range(len(places))):
-        places[at] = min(places[at], max(top, highest - (len(places) - 1 - at) * least))
-        top = places[at] - least
+    for index in reversed(range(len(places))):
+        places[index] = min(places[index], max(top, highest - (len(places) - 1 - index) * least))
+        top = places[index] - least
     return places
 
 
@@ -188,9 +188,9 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     )
     layers: list[Any] = [cells]
     if len(rows) <= LABELLED:
-        far = 0.55 * high if drawing.signed else low + 0.55 * (high - low)
-        strong = f"datum['{drawing.value}'] > {far}" + (
-            f" || datum['{drawing.value}'] < {-far}" if drawing.signed else ""
+        threshold = 0.55 * high if drawing.signed else low + 0.55 * (high - low)
+        strong = f"datum['{drawing.value}'] > {threshold}" + (
+            f" || datum['{drawing.value}'] < {-threshold}" if drawing.signed else ""
         )
         ink = altair.condition(strong, altair.value(FURNITURE[theme]["paper"]), altair.value(FURNITURE[theme]["ink"]))
         text = altair.Text(f"{drawing.value}:Q", format=form)
@@ -255,9 +255,9 @@ def _x(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
     )
 
 
-def _title(given: str | None, column: str) -> str | None:
+def _title(title: str | None, column: str) -> str | None:
     """Of an axis: the column's name unless another is given; an empty one means none."""
-    return column if given is None else given or None
+    return column if title is None else title or None
 
 
 def _y(drawing: Drawing, column: str | None = None) -> altair.Y:
@@ -290,8 +290,8 @@ def _published(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> list[A
     """Hollow marks where the paper gives a number, in the colour of ours unless they would lie on it."""
     if not _has_published(drawing, rows):
         return []
-    there = rows.dropna(subset=[drawing.published])
-    marks = altair.Chart(there).mark_point(filled=False, size=70, strokeWidth=1.6, shape="diamond")
+    published = rows.dropna(subset=[drawing.published])
+    marks = altair.Chart(published).mark_point(filled=False, size=70, strokeWidth=1.6, shape="diamond")
     colored = drawing.color is not None and drawing.kind in ("lines", "points")
     color = _color(drawing, rows, theme) if colored else altair.value(FURNITURE[theme]["ink"])
     return [marks.encode(x=_x(drawing, rows), y=f"{drawing.published}:Q", color=color)]

@@ -28,29 +28,29 @@ SIZE = {"width": 380, "height": 280}
 
 
 def rates(datasets: xarray.Dataset | Iterable[xarray.Dataset]) -> altair.LayerChart:
-    """A line per experiment over the layers, the span of its folds as a band, guessing as a dashed line."""
-    given = _listed(datasets)
-    names = [_name(dataset) for dataset in given]
-    colours = [PROBES.get((d.attrs["probe"], d.attrs["loss"]), FURNITURE["light"]["muted"]) for d in given]
-    frame = pandas.concat([_spans(dataset, name) for dataset, name in zip(given, names, strict=True)])
-    last = given[0]
-    layer = int(last.layer.values[-1])
-    share = percent(float(last.rate.sel(layer=layer).mean()))
-    title = f"After layer {layer}, {share} of tokens are recognised ({_name(last)})"
-    return _lines(frame, names, colours, float(last.chance.mean()), title, _subtitle(last))
+    """One line per experiment over the layers, the range of its folds as a band, guessing as a dashed line."""
+    experiments = _listed(datasets)
+    names = [_name(dataset) for dataset in experiments]
+    colours = [PROBES.get((d.attrs["probe"], d.attrs["loss"]), FURNITURE["light"]["muted"]) for d in experiments]
+    frame = pandas.concat([_spans(dataset, name) for dataset, name in zip(experiments, names, strict=True)])
+    main = experiments[0]
+    layer = int(main.layer.values[-1])
+    share = percent(float(main.rate.sel(layer=layer).mean()))
+    title = f"After layer {layer}, {share} of tokens are recognised ({_name(main)})"
+    return _lines(frame, names, colours, float(main.chance.mean()), title, _subtitle(main))
 
 
 def neighbours(datasets: Iterable[xarray.Dataset]) -> altair.LayerChart:
     """The same for tokens to the left and right, one experiment per offset."""
-    given = sorted(datasets, key=lambda dataset: int(dataset.attrs["offset"]))
-    names = [_offset(int(dataset.attrs["offset"])) for dataset in given]
-    colours = [_side(int(dataset.attrs["offset"])) for dataset in given]
-    frame = pandas.concat([_spans(dataset, name) for dataset, name in zip(given, names, strict=True)])
-    layer = int(given[0].layer.values[-1])
-    found = {int(d.attrs["offset"]): percent(float(d.rate.sel(layer=layer).mean())) for d in given}
-    said = [f"{found[offset]} of {word}" for offset, word in _SAID.items() if offset in found]
-    title = f"Layer {layer} gives back {', '.join(said)}"
-    return _lines(frame, names, colours, float(given[0].chance.mean()), title, _subtitle(given[0]))
+    experiments = sorted(datasets, key=lambda dataset: int(dataset.attrs["offset"]))
+    names = [_offset(int(dataset.attrs["offset"])) for dataset in experiments]
+    colours = [_side(int(dataset.attrs["offset"])) for dataset in experiments]
+    frame = pandas.concat([_spans(dataset, name) for dataset, name in zip(experiments, names, strict=True)])
+    layer = int(experiments[0].layer.values[-1])
+    shares = {int(d.attrs["offset"]): percent(float(d.rate.sel(layer=layer).mean())) for d in experiments}
+    phrases = [f"{shares[offset]} of {word}" for offset, word in _SAID.items() if offset in shares]
+    title = f"Layer {layer} gives back {', '.join(phrases)}"
+    return _lines(frame, names, colours, float(experiments[0].chance.mean()), title, _subtitle(experiments[0]))
 
 
 def grid(dataset: xarray.Dataset) -> altair.LayerChart:
@@ -115,8 +115,8 @@ def _chance(frame: pandas.DataFrame, chance: float) -> altair.LayerChart:
     muted = FURNITURE["light"]["muted"]
     data = pandas.DataFrame({"rate": [chance], "layer": [frame["layer"].min()], "said": [f"guessing {chance:.1%}"]})
     rule = altair.Chart(data).mark_rule(strokeDash=[4, 3], color=muted).encode(y="rate:Q")
-    named = altair.Chart(data).mark_text(align="left", dy=-7, dx=-8, fontSize=10, color=muted)
-    return rule + named.encode(x="layer:O", y="rate:Q", text="said:N")
+    label = altair.Chart(data).mark_text(align="left", dy=-7, dx=-8, fontSize=10, color=muted)
+    return rule + label.encode(x="layer:O", y="rate:Q", text="said:N")
 
 
 def _spans(dataset: xarray.Dataset, name: str) -> pandas.DataFrame:
@@ -130,10 +130,10 @@ def _spans(dataset: xarray.Dataset, name: str) -> pandas.DataFrame:
 def _ends(frame: pandas.DataFrame) -> pandas.DataFrame:
     """Where each line ends, moved apart so that the names can be read; never above the axis."""
     last = frame.sort_values("layer").groupby("experiment").tail(1).sort_values("rate", ascending=False)
-    apart = last["rate"].to_numpy(copy=True)
-    for place in range(1, len(apart)):
-        apart[place] = min(apart[place], apart[place - 1] - 0.055)
-    return last.assign(rate=apart + max(0.0, -float(apart.min())))
+    heights = last["rate"].to_numpy(copy=True)
+    for place in range(1, len(heights)):
+        heights[place] = min(heights[place], heights[place - 1] - 0.055)
+    return last.assign(rate=heights + max(0.0, -float(heights.min())))
 
 
 def _listed(datasets: xarray.Dataset | Iterable[xarray.Dataset]) -> list[xarray.Dataset]:

@@ -20,7 +20,7 @@ RANKS = (1, 2, 5, 10, 20, 50, 100)
 
 
 def drawn(ds: xarray.Dataset, kind: str, theme: Theme = "light") -> Any:
-    """The chart of this kind; refuses one that the Dataset has nothing for."""
+    """The chart of this kind; refuses one that the Dataset has no data for."""
     if kind not in _KINDS:
         raise BadInput(f"There is no chart {kind!r}; there are {', '.join(_KINDS)}.")
     needs, draws = _KINDS[kind]
@@ -32,8 +32,8 @@ def drawn(ds: xarray.Dataset, kind: str, theme: Theme = "light") -> Any:
 
 def grid(ds: xarray.Dataset, theme: Theme = "light") -> Any:
     """Spearman's coefficient between every two stages; its mean over the sentences of a corpus."""
-    one = _one(ds)
-    values = one["spearman"].mean("sentence") if "sentence" in one["spearman"].dims else one["spearman"]
+    single = _single(ds)
+    values = single["spearman"].mean("sentence") if "sentence" in single["spearman"].dims else single["spearman"]
     table = values.to_dataframe("correlation")[["correlation"]].reset_index()
     names = _names(ds)
     last = values.isel(other_stage=-1).values[:-1]
@@ -50,16 +50,16 @@ def sorted_scores(
 
     Lines are means of equal shares of the vocabulary, bands the middle 80 %. Scores are in standard deviations.
     """
-    one, names = _one(ds), _names(ds)
+    single, names = _single(ds), _names(ds)
     pair = [stage or names[0], other or names[-1]]
-    scores = {name: one["scores"].sel(stage=name).values for name in pair}
-    parts = [_binned(scores, name) for name in pair]
-    alike = float(one["spearman"].sel(stage=pair[0], other_stage=pair[1]))
+    scores = {name: single["scores"].sel(stage=name).values for name in pair}
+    tables = [_binned(scores, name) for name in pair]
+    alike = float(single["spearman"].sel(stage=pair[0], other_stage=pair[1]))
     title = f"{pair[0]} and {pair[1]} order {len(scores[pair[0]]):,} tokens alike to {alike:.2f} (Spearman)"
     return draw(
         Drawing(
             "lines",
-            pandas.concat(parts),
+            pandas.concat(tables),
             "share",
             "score",
             title,
@@ -76,7 +76,7 @@ def sorted_scores(
 
 
 def hits(ds: xarray.Dataset, theme: Theme = "light", ranks: Sequence[int] = RANKS) -> Any:
-    """Share of the answers that are among the k best: a line a stage, or, after changes, a line a recipe."""
+    """Share of the answers that are among the k best: one line per stage or, after changes, per recipe."""
     if "recipe" in ds.dims:
         values, color = _after(ds), "recipe"
     else:
@@ -129,12 +129,12 @@ def lens(ds: xarray.Dataset, theme: Theme = "light") -> Any:
 
     The last layer is on top, the embedding's output at the bottom.
     """
-    one = ds.isel(position=0)
-    one = one.assign(place=one["place"].isel(candidate=0, drop=True))
+    first = ds.isel(position=0)
+    first = first.assign(place=first["place"].isel(candidate=0, drop=True))
     colors = FURNITURE[theme]
-    rows = one[["place"]].to_dataframe()[["place"]].reset_index()
-    rows["best"] = [legible(str(word)) for word in one["top"].isel(best=0).transpose("layer", "stage").values.ravel()]
-    rows["closeness"] = 1 - np.log10(rows["place"]) / np.log10(one.sizes["vocabulary"])
+    rows = first[["place"]].to_dataframe()[["place"]].reset_index()
+    rows["best"] = [legible(str(word)) for word in first["top"].isel(best=0).transpose("layer", "stage").values.ravel()]
+    rows["closeness"] = 1 - np.log10(rows["place"]) / np.log10(first.sizes["vocabulary"])
     rows["ink"] = [ink_on(amount(share, theme)) for share in rows["closeness"]]
     base = altair.Chart(rows).encode(
         x=altair.X("stage:N", sort=_names(ds), title=None, axis=altair.Axis(labelAngle=-40, orient="top")),
@@ -146,9 +146,9 @@ def lens(ds: xarray.Dataset, theme: Theme = "light") -> Any:
     words = base.mark_text(fontSize=11, font="monospace", limit=78).encode(
         text="best:N", color=altair.Color("ink:N", scale=None, legend=None)
     )
-    token = legible(str(one["top"].isel(layer=-1, stage=-1, best=0).values))
+    token = legible(str(first["top"].isel(layer=-1, stage=-1, best=0).values))
     heading = altair.TitleParams(
-        _since(one, token),
+        _since(first, token),
         subtitle=f"{_sample(ds)}; deep blue: “{token}” is first, pale: far down",
         anchor="start",
         offset=12,
@@ -178,10 +178,10 @@ def _names(ds: xarray.Dataset) -> list[str]:
     return [str(name) for name in ds["stage"].values]
 
 
-def _one(ds: xarray.Dataset) -> xarray.Dataset:
+def _single(ds: xarray.Dataset) -> xarray.Dataset:
     """Of several layers the last, of several positions the first."""
-    found = ds.isel(layer=-1) if "layer" in ds.dims else ds
-    return found.isel(position=0) if "position" in found.dims else found
+    last = ds.isel(layer=-1) if "layer" in ds.dims else ds
+    return last.isel(position=0) if "position" in last.dims else last
 
 
 def _sample(ds: xarray.Dataset) -> str:
@@ -196,9 +196,9 @@ def _binned(scores: dict[str, np.ndarray], by: str) -> pandas.DataFrame:
     tables = []
     for name, values in scores.items():
         standard = ((values - values.mean()) / values.std())[order]
-        parts = np.array_split(standard, BINS)
-        low, high = (np.array([np.quantile(part, share) for part in parts]) for share in (0.1, 0.9))
-        middle = np.array([part.mean() for part in parts])
+        groups = np.array_split(standard, BINS)
+        low, high = (np.array([np.quantile(group, share) for group in groups]) for share in (0.1, 0.9))
+        middle = np.array([group.mean() for group in groups])
         places = (np.arange(BINS) + 0.5) / BINS
         tables.append(pandas.DataFrame({"share": places, "score": middle, "low": low, "high": high, "stage": name}))
     return pandas.concat(tables).assign(**{"sorted by": f"sorted by {by}"})
@@ -206,10 +206,10 @@ def _binned(scores: dict[str, np.ndarray], by: str) -> pandas.DataFrame:
 
 def _after(ds: xarray.Dataset) -> xarray.DataArray:
     """Hits of the last stage with each recipe, as shares of the sentences it applies to, and of all as they are."""
-    plain = ds["hits"].isel(stage=-1) / max(int(ds.attrs["scored"]), 1)
+    unchanged = ds["hits"].isel(stage=-1) / max(int(ds.attrs["scored"]), 1)
     counts = ds["place_after"].isel(stage=-1).notnull().sum("sentence").clip(min=1)
     return xarray.concat(
-        [plain.expand_dims(recipe=["as it is"]), ds["hits_after"].isel(stage=-1) / counts], dim="recipe"
+        [unchanged.expand_dims(recipe=["as it is"]), ds["hits_after"].isel(stage=-1) / counts], dim="recipe"
     )
 
 
@@ -222,8 +222,8 @@ def _best(values: xarray.DataArray) -> str:
 def _costliest(values: xarray.DataArray) -> str:
     ten = values.sel(k=10)
     worst = str(ten["recipe"].values[int(np.argmin(ten.values))])
-    plain, least = float(ten.isel(recipe=0)), float(ten.min())
-    return f"{worst} costs most: from {percent(plain)} of the answers among the ten best to {percent(least)}"
+    unchanged, least = float(ten.isel(recipe=0)), float(ten.min())
+    return f"{worst} costs most: from {percent(unchanged)} of the answers among the ten best to {percent(least)}"
 
 
 def _counted(name: str, values: np.ndarray, edges: np.ndarray) -> pandas.DataFrame:

@@ -61,9 +61,9 @@ def amount(share: float, theme: Theme) -> str:
     return _between(SEQUENTIAL[theme], share)
 
 
-def signed(part: float, theme: Theme) -> str:
+def signed(value: float, theme: Theme) -> str:
     """The colour of a signed value between -1 and 1, as #rrggbb."""
-    return _between(DIVERGING[theme], (part + 1) / 2)
+    return _between(DIVERGING[theme], (value + 1) / 2)
 
 
 def ink_on(color: str) -> str:

@@ -33,23 +33,23 @@ class Prediction(NamedTuple):
     @property
     def finding(self) -> str:
         """One sentence a reader can check in the rows."""
-        said = f"“{self.token}” is predicted {'after' if self.causal else 'at'} “{self.at}”"
+        sentence = f"“{self.token}” is predicted {'after' if self.causal else 'at'} “{self.at}”"
         ahead = [row.place == 1 for row in self.rows]
         since = len(ahead) - next((run for run, first in enumerate(reversed(ahead)) if not first), len(ahead))
         if since == 0:
-            return f"{said}, and leads at every step of the head"
+            return f"{sentence}, and leads at every step of the head"
         first, start = self.rows[min(since, len(self.rows) - 1)], self.rows[0]
-        return f"{said}: first from {first.stage} on, in place {start.place:,} at {start.stage}"
+        return f"{sentence}: first from {first.stage} on, in place {start.place:,} at {start.stage}"
 
 
 def predictions(ds: xarray.Dataset) -> list[Prediction]:
-    """Those of a Dataset of whence.lm_head, one a position; the last layer's when there are several."""
+    """The predictions in a Dataset of whence.lm_head, one per position; of several layers those of the last."""
     if "top" not in ds:
         return []
-    found = ds[["top", "top_score", "place"]]
-    found = found.isel(layer=-1) if "layer" in found["top"].dims else found
-    several = found.sizes["position"] > 1
-    return [_prediction(found.isel(position=place), several) for place in range(found.sizes["position"])]
+    last_layer = ds[["top", "top_score", "place"]]
+    last_layer = last_layer.isel(layer=-1) if "layer" in last_layer["top"].dims else last_layer
+    several = last_layer.sizes["position"] > 1
+    return [_prediction(last_layer.isel(position=place), several) for place in range(last_layer.sizes["position"])]
 
 
 def _prediction(ds: xarray.Dataset, several: bool) -> Prediction:
@@ -58,8 +58,8 @@ def _prediction(ds: xarray.Dataset, several: bool) -> Prediction:
     )
     scores, places = ds["top_score"].transpose("stage", "best").values, ds["place"].isel(candidate=0).values
     rows = [
-        Row(str(stage), int(place), list(best), [float(score) for score in own])
-        for stage, place, best, own in zip(ds["stage"].values, places, words, scores, strict=True)
+        Row(str(stage), int(place), list(best), [float(score) for score in row_scores])
+        for stage, place, best, row_scores in zip(ds["stage"].values, places, words, scores, strict=True)
     ]
     position, token = int(ds["position"]), legible(str(ds["position_token"].values))
     at = f"{token}({position})" if several else token

@@ -1,4 +1,4 @@
-"""How every variable and analysis is called, coloured and spoken of: the one table that Python and the page read."""
+"""How every variable and analysis is named, coloured and worded: the one table that Python and the page read."""
 
 from __future__ import annotations
 
@@ -281,30 +281,30 @@ STAGES |= {"unembed": BLACK, "scale": ORANGE, "softcap": PURPLE}
 
 
 def style(name: str) -> Style:
-    """The row of a variable or analysis; of one that has none, what its measure says of it.
+    """The row of a variable or analysis; for one without a row, what its measure says of it.
 
-    A map accumulated over layers has the row of that map, and says so.
+    A map accumulated over layers has the row of the map itself, and says so.
     """
     inner = name.removeprefix(ROLLED_OUT)
-    known = _registered(name)
+    variable = _registered(name)
     row = STYLES.get(inner) or _unlisted(inner)
     if inner != name:
         meaning = f"{row.meaning} Multiplied over all layers up to this one.".strip()
         row = replace(row, title=f"{row.title}, rolled out", meaning=meaning, wording=COMES)
-    return replace(row, unit=known.unit if known else "")
+    return replace(row, unit=variable.unit if variable else "")
 
 
 def named_color(name: str, theme: Theme) -> str | None:
     """The fixed colour of a measure, an analysis or a step of the LM head; None for what has none."""
-    found = STAGES.get(name) or style(name).color
-    return None if found is None else found[THEMES.index(theme)]
+    color = STAGES.get(name) or style(name).color
+    return None if color is None else color[THEMES.index(theme)]
 
 
 def _unlisted(name: str) -> Style:
-    title, known = name.replace("_", " "), _registered(name)
-    if known is None:
+    title, variable = name.replace("_", " "), _registered(name)
+    if variable is None:
         return Style(title)
-    return Style(title, f"{known.about[:1].upper()}{known.about[1:]}.", note=f"{title} {{value}}")
+    return Style(title, f"{variable.about[:1].upper()}{variable.about[1:]}.", note=f"{title} {{value}}")
 
 
 def _registered(name: str) -> Variable | None:

@@ -49,13 +49,13 @@ def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     name = next((name for name in SOURCE_ORDER if name in ds), None)
     if name:
         lines += [Text(), *_sources(ds, name, width, color)]
-    found = predictions(ds)
-    for prediction in found[:MOST_PREDICTIONS]:
+    predicted = predictions(ds)
+    for prediction in predicted[:MOST_PREDICTIONS]:
         lines += [Text(), *stages(prediction, width)]
-    if len(found) > MOST_PREDICTIONS:
-        lines += [Text(), Text(f"and {len(found) - MOST_PREDICTIONS} more: the page shows them", style=DIM)]
-    drawn = Text("\n", no_wrap=True, overflow="ignore").join(_cut(line, width) for line in lines)
-    return drawn if color else Text(drawn.plain, no_wrap=True, overflow="ignore")
+    if len(predicted) > MOST_PREDICTIONS:
+        lines += [Text(), Text(f"and {len(predicted) - MOST_PREDICTIONS} more: the page shows them", style=DIM)]
+    text = Text("\n", no_wrap=True, overflow="ignore").join(_cut(line, width) for line in lines)
+    return text if color else Text(text.plain, no_wrap=True, overflow="ignore")
 
 
 def _sample(ds: xarray.Dataset) -> str:
@@ -144,7 +144,7 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
     heading = f"Main sources {since} layer {ds['layer'].values[-1]}, per cent of {style(name).title}"
     yield from _wrapped(f"{heading}{_accuracy(ds, name)}:", width, DIM)
     tokens = _told_apart([_short(legible(str(token)), LONGEST_TOKEN) for token in ds["source_token"].values])
-    special = [bool(one) for one in ds["source_is_special"].values]
+    special = [bool(flag) for flag in ds["source_is_special"].values]
     listed = range(min(len(tokens), MOST_TOKENS))
     entries = [_entry(target, shares[target].tolist(), tokens, special, color) for target in listed]
     column = max(entry.cell_len for entry in entries) + 3
@@ -163,8 +163,8 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
 def _accuracy(ds: xarray.Dataset, name: str) -> str:
     """What an estimate says of itself."""
     share = float(ds[name].attrs.get("misplaced", 0.0))
-    said = f"about {percent(share)}" if share >= 0.005 else "less than 1 %"
-    return f" (estimated, {said} are at the wrong source)" if share > 0 else ""
+    estimate = f"about {percent(share)}" if share >= 0.005 else "less than 1 %"
+    return f" (estimated, {estimate} are at the wrong source)" if share > 0 else ""
 
 
 def _entry(target: int, shares: list[float], tokens: list[str], special: list[bool], color: bool) -> Text:
@@ -193,13 +193,13 @@ def _told_apart(tokens: list[str]) -> list[str]:
 def stages(prediction: Prediction, width: int) -> Iterator[Text]:
     """The best tokens after every step of the head, the last step on top, as many as fit."""
     yield from _wrapped(prediction.finding, width, BOLD)
-    said = f"Best tokens after each step of the LM head, last step on top; place: that of “{prediction.token}”."
-    yield from _wrapped(said, width, DIM)
+    caption = f"Best tokens after each step of the LM head, last step on top; place: that of “{prediction.token}”."
+    yield from _wrapped(caption, width, DIM)
     gutter = max(len(row.stage) for row in prediction.rows)
-    counted = max(len("place"), *(len(f"{row.place:,}") for row in prediction.rows))
-    yield Text(f"{'step':<{gutter}}  {'place':>{counted}}  best", style=DIM)
+    digits = max(len("place"), *(len(f"{row.place:,}") for row in prediction.rows))
+    yield Text(f"{'step':<{gutter}}  {'place':>{digits}}  best", style=DIM)
     for row in reversed(prediction.rows):
-        line = Text(f"{row.stage:<{gutter}}  ").append(f"{row.place:>{counted},}  ", DIM)
+        line = Text(f"{row.stage:<{gutter}}  ").append(f"{row.place:>{digits},}  ", DIM)
         for token in row.best:
             shown = _closed(_short(token, LONGEST_TOKEN))
             if line.cell_len + cell_len(shown) > width:

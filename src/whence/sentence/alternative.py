@@ -36,32 +36,32 @@ def alternative_attention(
     After Brunner et al. (2020).
 
     >>> long = "The old man who fed the hungry pigeons every morning was tired, and nobody who lived near knew. " * 2
-    >>> found = whence.alternative_attention(whence.load(), long, layer=2, head=3)
-    >>> found.attrs["change"] > 100 * found.attrs["logits_difference"]
+    >>> ds = whence.alternative_attention(whence.load(), long, layer=2, head=3)
+    >>> ds.attrs["change"] > 100 * ds.attrs["logits_difference"]
     True
     """
     if missing := ", ".join(sorted(NEEDS - loaded(model).gives)):
         raise Unsupported(
             f"Another attention needs {missing}, which the family {model.anatomy.family!r} does not give."
         )
-    read = sentence(text)
-    encoded = encode(model.anatomy, model.tokenizer, read)
+    parsed = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, parsed)
     layer, head = whole("layer", layer, 1), whole("head", head, 0)
     row = None if row is None else whole("row", row, 0)
-    given = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
-    found = alternative_of(model.anatomy, encoded.batch, layer, head, row, given, seed_of(seed))
-    both = {"attention": found.attention, "alternative": found.alternative}
+    towards = direction if direction is None or isinstance(direction, str) else torch.as_tensor(direction).double()
+    result = alternative_of(model.anatomy, encoded.batch, layer, head, row, towards, seed_of(seed))
+    matrices = {"attention": result.attention, "alternative": result.alternative}
     dtype = reported(model.model.dtype)
     tokens = {f"{axis}_token": (axis, encoded.tokens) for axis in ("target", "source")}
     return xarray.Dataset(
-        {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in both.items()},
+        {name: (("target", "source"), weights[0].to("cpu", dtype).numpy()) for name, weights in matrices.items()},
         coords={"layer": layer, "head": head, **tokens},
         attrs=provenance(model, ["effective"], {"row": row, "direction": direction, "seed": seed})
         | {
-            "text": read.text,
-            "pair": read.pair or "",
-            "change": found.change,
-            "output_difference": found.output_difference,
-            "logits_difference": found.logits_difference,
+            "text": parsed.text,
+            "pair": parsed.pair or "",
+            "change": result.change,
+            "output_difference": result.output_difference,
+            "logits_difference": result.logits_difference,
         },
     )

@@ -14,15 +14,15 @@ def list_measures() -> pandas.DataFrame:
     rows = [
         {
             "measure": name,
-            "variable": variable if entry.analysis is None else entry.analysis[0],
-            "analysis": "" if entry.analysis is None else entry.analysis[1],
-            "dims": ", ".join(entry.dims if entry.analysis is None else ("analysis", *entry.dims)),
-            "unit": entry.unit,
-            "about": entry.about,
-            "needs": ", ".join(sorted(entry.needs)),
+            "variable": variable if declared.analysis is None else declared.analysis[0],
+            "analysis": "" if declared.analysis is None else declared.analysis[1],
+            "dims": ", ".join(declared.dims if declared.analysis is None else ("analysis", *declared.dims)),
+            "unit": declared.unit,
+            "about": declared.about,
+            "needs": ", ".join(sorted(declared.needs)),
             "papers": ", ".join(row.papers),
         }
         for name, row in measures().items()
-        for variable, entry in row.variables.items()
+        for variable, declared in row.variables.items()
     ]
     return pandas.DataFrame(rows)

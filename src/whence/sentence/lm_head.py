@@ -22,7 +22,7 @@ from whence.text.sentence import MASK, sentence
 
 # the axes before the stages
 LEADING = ("layer", "position")
-# what a weight or bias of the head is along
+# axes of the weights and biases of the head
 _AXES = {"dense_weight": ("width", "hidden"), "project_weight": ("width", "hidden"), "decoder_bias": ("vocabulary",)}
 
 
@@ -37,8 +37,8 @@ def lm_head(
 ) -> xarray.Dataset:
     """What every step of the LM head says about every token of the vocabulary.
 
-    `position` is every mask of the text, or in a decoder its last token, unless named. `layer` is the last; another
-    one, a list or "all" sends those layers' states through the same head (the lens; 0 is the embedding's output).
+    `position` is by default every mask of the text, or the last token in a decoder. `layer` is by default the last; a
+    number, a list or "all" sends those layers' states through the same head (the lens; 0 is the embedding's output).
     All variables of the stages begin with the axes layer, position and stage:
 
     scores                  over the vocabulary; those of the last stage are the model's logits
@@ -48,21 +48,21 @@ def lm_head(
 
     The stages are those of Podkorytov et al. (2021).
 
-    >>> found = whence.lm_head(whence.load(), "Paris is the capital of [MASK].", k=3)
-    >>> found.place.dims
+    >>> ds = whence.lm_head(whence.load(), "Paris is the capital of [MASK].", k=3)
+    >>> ds.place.dims
     ('layer', 'position', 'stage', 'candidate')
     """
     stages = stages_of(loaded(model).anatomy)
     k = whole("k", k, 1)
-    given = sentence(text)
-    encoded = encode(model.anatomy, model.tokenizer, given, truncate)
+    parsed = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, parsed, truncate)
     places = positions_of(model, encoded, position)
     layers = layers_of(layer, model.anatomy.layers)
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, layers)
-    found = scores(stages, states.flatten(0, 1)).unflatten(0, (len(layers), len(places)))
-    dataset = _labelled(model, stages, encoded, found, places, layers, k)
+    scored = scores(stages, states.flatten(0, 1)).unflatten(0, (len(layers), len(places)))
+    dataset = _labelled(model, stages, encoded, scored, places, layers, k)
     options = {"position": places, "layer": layers, "k": k}
-    attributes = provenance(model, ["lm_head"], options) | {"text": given.text, "pair": given.pair or ""}
+    attributes = provenance(model, ["lm_head"], options) | {"text": parsed.text, "pair": parsed.pair or ""}
     return dataset.assign_attrs(attributes)
 
 
@@ -79,43 +79,43 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
         return xarray.Dataset()
     stages = stages_of(model.anatomy)
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, [model.anatomy.layers])
-    found = scores(stages, states[0])[None]
-    tokens = top(found, k)[1].unique().tolist()
-    known = dict(zip(tokens, named(model, tokens), strict=True))
-    best = xarray.Dataset(_best(found, k, known)).isel(layer=0)
+    scored = scores(stages, states[0])[None]
+    tokens = top(scored, k)[1].unique().tolist()
+    names = dict(zip(tokens, named(model, tokens), strict=True))
+    best = xarray.Dataset(_best(scored, k, names)).isel(layer=0)
     return best.drop_vars("layer", errors="ignore").assign_coords(_places(encoded, places) | {"stage": stages.names})
 
 
-def positions_of(model: Model, encoded: Encoded, asked: int | Iterable[int] | None) -> list[int]:
+def positions_of(model: Model, encoded: Encoded, position: int | Iterable[int] | None) -> list[int]:
     """The positions asked for, checked; else every mask, or the last token a decoder read."""
     count = len(encoded.tokens)
-    if asked is None:
+    if position is None:
         _check_mask(model, encoded)
         return [encoded.last] if model.anatomy.causal else _masks(model, encoded)
-    wanted = numbers("position", asked)
-    wrong = [place for place in wanted if not -count <= place < count]
-    if wrong or not wanted:
+    positions = numbers("position", position)
+    wrong = [place for place in positions if not -count <= place < count]
+    if wrong or not positions:
         raise BadInput(f"The text has positions 0 to {count - 1}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return [place % count for place in wanted]
+    return [place % count for place in positions]
 
 
-def layers_of(asked: int | Iterable[int] | str | None, count: int) -> list[int]:
-    if isinstance(asked, str) and asked != "all":
-        raise BadInput(f"A layer is a number, a list of numbers or 'all', and {asked!r} was given.")
-    if asked is None or asked == "all":
-        return [count] if asked is None else list(range(count + 1))
-    return _arguments.layers(asked, 0, count)
+def layers_of(layer: int | Iterable[int] | str | None, count: int) -> list[int]:
+    if isinstance(layer, str) and layer != "all":
+        raise BadInput(f"A layer is a number, a list of numbers or 'all', and {layer!r} was given.")
+    if layer is None or layer == "all":
+        return [count] if layer is None else list(range(count + 1))
+    return _arguments.layers(layer, 0, count)
 
 
 def named(model: Model, tokens: Sequence[int]) -> list[str]:
-    """Tokens made legible; rows of the embedding that the tokenizer has no token for are called by number."""
+    """Legible tokens; rows of the embedding without a token in the tokenizer are named by their number."""
     count = len(model.tokenizer)  # counts the vocabulary anew each time
     names = iter(pieces(model.tokenizer, [token for token in tokens if token < count]))
     return [next(names) if token < count else f"<{token}>" for token in tokens]
 
 
 def _check_mask(model: Model, encoded: Encoded) -> None:
-    """A decoder would read the letters of a mask, and a masked model needs one."""
+    """Refuses a mask in a decoder, which would read its letters, and a masked LM's text without one."""
     if model.anatomy.causal:
         if any(MASK in text for text in encoded.sentence.texts):
             raise BadInput(f"A decoder has no mask and predicts what comes next; end the text before {MASK}.")
@@ -135,21 +135,21 @@ def _labelled(
     model: Model,
     stages: Stages,
     encoded: Encoded,
-    found: Float[Tensor, "l p g v"],
+    scored: Float[Tensor, "l p g v"],
     places: Sequence[int],
     layers: Sequence[int],
     k: int,
 ) -> xarray.Dataset:
-    words = np.array(named(model, range(found.shape[-1])), dtype=object)
+    words = np.array(named(model, range(scored.shape[-1])), dtype=object)
     by_stage = (*LEADING, "stage")
     data: dict[str, Any] = {
-        "scores": ((*by_stage, "vocabulary"), found),
-        "spearman": ((*by_stage, "other_stage"), spearman(found).to(found.dtype)),
-        "pearson": ((*by_stage, "other_stage"), pearson(found).to(found.dtype)),
+        "scores": ((*by_stage, "vocabulary"), scored),
+        "spearman": ((*by_stage, "other_stage"), spearman(scored).to(scored.dtype)),
+        "pearson": ((*by_stage, "other_stage"), pearson(scored).to(scored.dtype)),
     }
     data |= {name: (_AXES.get(name, _axis(name)), values) for name, values in stages.arrays.items()}
     arrays = {name: (dims, _numpy(values)) for name, (dims, values) in data.items()}
-    arrays |= _best(found, k, words)
+    arrays |= _best(scored, k, words)
     coords = {
         "layer": list(layers),
         **_places(encoded, places),
@@ -159,20 +159,20 @@ def _labelled(
         "candidate": np.arange(1, arrays["top_id"][1].shape[-1] + 1),
         "candidate_token": (("position", "candidate"), arrays["top"][1][-1, :, -1]),
         "candidate_token_id": (("position", "candidate"), arrays["top_id"][1][-1, :, -1]),
-        "vocabulary": np.arange(found.shape[-1]),
+        "vocabulary": np.arange(scored.shape[-1]),
         "vocabulary_token": ("vocabulary", words),
     }
     return xarray.Dataset(arrays, coords)
 
 
 def _best(
-    found: Float[Tensor, "l p g v"], k: int, words: Mapping[int, str] | np.ndarray
+    scored: Float[Tensor, "l p g v"], k: int, words: Mapping[int, str] | np.ndarray
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The k best tokens of every stage, and where it puts those of the last stage of the last layer."""
+    """The k best tokens of every stage, and the places it gives to those of the last stage and layer."""
     by_stage = (*LEADING, "stage")
-    best, tokens = (_numpy(values) for values in top(found, k))
-    candidates = torch.from_numpy(tokens[-1, :, -1]).to(found.device)
-    places = [place(found, one[None, :, None].expand(found.shape[:-1])) for one in candidates.unbind(dim=-1)]
+    best, tokens = (_numpy(values) for values in top(scored, k))
+    candidates = torch.from_numpy(tokens[-1, :, -1]).to(scored.device)
+    places = [place(scored, token[None, :, None].expand(scored.shape[:-1])) for token in candidates.unbind(dim=-1)]
     return {
         "top": ((*by_stage, "best"), np.vectorize(words.__getitem__, otypes=[object])(tokens)),
         "top_id": ((*by_stage, "best"), tokens),
@@ -186,7 +186,7 @@ def _places(encoded: Encoded, places: Sequence[int]) -> dict[str, Any]:
 
 
 def _axis(name: str) -> tuple[str]:
-    """What reads the stream is as wide as it; behind a dense layer it may be narrower, and is called hidden."""
+    """A final norm is as wide as the residual stream; behind a dense layer vectors may be narrower: `hidden`."""
     return ("width",) if name.startswith("final_norm") else ("hidden",)
 
 

@@ -54,68 +54,67 @@ def measure(
     layers        only these blocks; 1 is the first
     targets       only the rows of these tokens, counted from 0, or from the end with -1
     truncate      cut a text that is longer than the model takes, which is an error otherwise
-    memory_limit  bytes that may be taken; more is refused before the work. By default what the machine has free
+    memory_limit  in bytes; a request that needs more is refused before the work. By default the free memory
     progress      progress(done, of) is called during the computation, and may end it by raising
 
-    Blocks that do not attend, in hybrids, are NaN where attention is needed. An analysis that is there for one
-    variable and was not asked for of another is NaN in the other.
+    In hybrid models, layers without attention are NaN in every variable that needs it. An analysis that one variable
+    has and another does not is NaN in the other.
 
     >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
     >>> dict(ds.mixing.sizes)
     {'analysis': 5, 'layer': 6, 'target': 1}
     """
-    wanted, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
-    kept = layers_of(layers, model.anatomy.layers)
-    _check_attending(kept, wanted.values(), model.anatomy)
+    selected, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
+    numbers = layers_of(layers, model.anatomy.layers)
+    _check_attending(numbers, selected.values(), model.anatomy)
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
-    given = sentence(text)
-    encoded = encode(model.anatomy, model.tokenizer, given, truncate)
+    parsed = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, parsed, truncate)
     rows = targets_of(targets, len(encoded.tokens))
-    needed = needs(model, wanted, len(encoded.tokens), kept, options, rows)
+    needed = needs(model, selected, len(encoded.tokens), numbers, options, rows)
     memory = _claimed(needed, model, len(encoded.tokens), memory_limit)
     settings = Settings(
-        model.anatomy, encoded.batch, layers=tuple(kept), targets=rows, memory=memory, progress=progress
+        model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress
     )
     with torch.autocast(model.model.device.type, enabled=False):
-        arrays, about = _arrays(settings, wanted, options)
-    dataset = labelled(arrays, about, wanted, encoded, settings)
-    attributes = provenance(model, options, parameters_of(options)) | _texts(given)
+        arrays, about = _arrays(settings, selected, options)
+    dataset = labelled(arrays, about, selected, encoded, settings)
+    attributes = provenance(model, options, parameters_of(options)) | _texts(parsed)
     return dataset.assign_attrs(attributes | _unproved(dataset, model.anatomy))
 
 
-def _check_attending(layers: Iterable[int], wanted: Iterable[Variable], anatomy: Anatomy) -> None:
-    """Not all that was asked for would be NaN."""
-    if all(variable.of_attention for variable in wanted) and not set(layers) & set(anatomy.attending):
+def _check_attending(layers: Iterable[int], selected: Iterable[Variable], anatomy: Anatomy) -> None:
+    """Refuses a request that would give nothing but NaN."""
+    if all(variable.of_attention for variable in selected) and not set(layers) & set(anatomy.attending):
         raise BadInput(f"None of the layers asked for attends; {anatomy.listed_attending} do.")
 
 
 def _arrays(
-    asked: Settings, wanted: Mapping[str, Variable], options: Mapping[str, Options]
+    settings: Settings, selected: Mapping[str, Variable], options: Mapping[str, Options]
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
     """Variable -> array with all its axes, and variable -> attributes."""
-    layers = asked.layers or ()
-    needed = with_bases(wanted)
-    settings = replace(asked, wanted=needed)
+    layers = settings.layers or ()
+    settings = replace(settings, wanted=with_bases(selected))
     across = computes("layers", settings, options)
     visited = tuple(range(1, max(layers) + 1)) if across else layers
-    found = _over_blocks(settings, computes("block", settings, options), visited, whole=bool(across))
+    tensors = _over_blocks(settings, computes("block", settings, options), visited, whole=bool(across))
     for compute, own in across:
-        found |= compute(found, own)
+        tensors |= compute(tensors, own)
     places = slice(None) if visited == layers else [layer - 1 for layer in layers]
-    arrays = {name: _placed(found.pop(name)[places], wanted[name]) for name in wanted if name in found}
+    arrays = {name: _placed(tensors.pop(name)[places], selected[name]) for name in selected if name in tensors}
     about: dict[str, dict[str, Any]] = {}
     for compute, own in computes("model", settings, options):
         for name, values in compute(own).items():
             variable, _, attribute = name.partition(".")
-            if attribute and variable in wanted:
+            if attribute and variable in selected:
                 about.setdefault(variable, {})[attribute] = values.item()
-            elif name in wanted:
-                arrays[name] = _given(values, settings)
-    return {name: _rows(values, wanted[name], asked.targets) for name, values in arrays.items()}, about
+            elif name in selected:
+                arrays[name] = _on_host(values, settings)
+    return {name: _rows(values, selected[name], settings.targets) for name, values in arrays.items()}, about
 
 
 def _rows(values: np.ndarray, variable: Variable, targets: tuple[int, ...] | None) -> np.ndarray:
-    """Those of the targets asked for, unless only they are there."""
+    """The rows of the selected targets; unchanged when there are no others."""
     if targets is None or "target" not in variable.dims:
         return values
     axis = variable.dims.index("target")
@@ -125,10 +124,10 @@ def _rows(values: np.ndarray, variable: Variable, targets: tuple[int, ...] | Non
 def _over_blocks(
     settings: Settings, computes: list[tuple[Function, Settings]], layers: tuple[int, ...], whole: bool
 ) -> dict[str, Tensor]:
-    """Variable -> tensor, layer first, batch second; one block's attention is alive at a time, NaN where there is none.
+    """Variable -> tensor, layer first, batch second, NaN in layers without attention; one block is alive at a time.
 
-    What a block gives is put into its place at once: pieces that are stacked in the end would be there twice. Only the
-    targets asked for are kept, unless the `whole` maps are to be accumulated.
+    Results are written in place: stacking them at the end would hold them in memory twice. Only the selected targets
+    are kept, unless the `whole` maps are accumulated over layers.
     """
     rows: dict[str, Tensor] = {}
     if not computes:
@@ -136,7 +135,7 @@ def _over_blocks(
     places = {layer: place for place, layer in enumerate(layers)}
     attending = set(layers) & set(settings.anatomy.attending)
     steps, total = itertools.count(1), len(attending) * len(computes)
-    dtype, known = reported(settings.anatomy.model.dtype), variables()
+    dtype, registered_variables = reported(settings.anatomy.model.dtype), variables()
 
     def visit(block: Block) -> None:
         if block.layer not in places or not block.attends:
@@ -144,7 +143,7 @@ def _over_blocks(
         for compute, own in computes:
             for name, values in compute(block, own).items():
                 if name in own.wanted:
-                    values = values if whole else _of_targets(values, known[name].dims, settings.targets)
+                    values = values if whole else _of_targets(values, registered_variables[name].dims, settings.targets)
                     if name not in rows:
                         rows[name] = torch.full((len(layers), *values.shape), torch.nan, dtype=dtype)
                     rows[name][places[block.layer]] = values
@@ -157,29 +156,29 @@ def _over_blocks(
 
 
 def _of_targets(values: Tensor, dims: tuple[str, ...], targets: tuple[int, ...] | None) -> Tensor:
-    """The rows asked for, of a tensor that has the batch in the place of the layer."""
+    """The rows of the selected targets, of a tensor with a batch axis in place of the layer axis."""
     if targets is None or "target" not in dims:
         return values
     axis = 1 + [dim for dim in dims if dim != "layer"].index("target")
     return values.index_select(axis, torch.tensor(targets, device=values.device))
 
 
-def _given(values: Tensor, settings: Settings) -> np.ndarray:
-    """On the host, in the precision it is given back in."""
+def _on_host(values: Tensor, settings: Settings) -> np.ndarray:
+    """As an array on the host, in the precision of results."""
     return values.to("cpu", reported(settings.anatomy.model.dtype)).numpy()
 
 
 def _placed(values: Tensor, variable: Variable) -> np.ndarray:
-    """Without the batch, the layer axis where the variable has it."""
+    """As an array without the batch axis, the layer axis where the variable has it."""
     return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
 
 
-def _texts(given: Sentence) -> dict[str, str]:
-    return {"text": given.text, "pair": given.pair or ""}
+def _texts(parsed: Sentence) -> dict[str, str]:
+    return {"text": parsed.text, "pair": parsed.pair or ""}
 
 
 def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:
-    """How many rows of the smallest distribution are NaN for want of a proof, also said in the log."""
+    """How many rows of the smallest distribution are NaN because their proof failed; logged as well."""
     if "minimum_simplex" not in dataset:
         return {}
     attending = dataset.minimum_simplex.sel(layer=dataset.layer.isin(anatomy.attending))
@@ -191,40 +190,40 @@ def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:
 
 def needs(
     model: Model,
-    wanted: Mapping[str, Variable],
+    selected: Mapping[str, Variable],
     tokens: int,
     layers: list[int],
     options: Mapping[str, Options],
     targets: tuple[int, ...] | None = None,
 ) -> Needs:
-    """What these variables take, said from sizes alone; no text is run."""
-    known, table = variables(), registered()
-    bases = with_bases(wanted) - wanted.keys()
-    names = dict.fromkeys(owners()[variable] for variable in (*wanted, *bases))
+    """The memory these variables take, computed from sizes alone; no text is run."""
+    registered_variables, table = variables(), registered()
+    bases = with_bases(selected) - selected.keys()
+    names = dict.fromkeys(owners()[variable] for variable in (*selected, *bases))
     values = {name: options[name].values() if name in options else table[name].options().values() for name in names}
     sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name]) for name in names}
     sizes = next(iter(sized.values()))
-    kept = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in wanted.values())
-    kept += sum(_bytes(known[base], sizes, sizes.depth) for base in bases)
+    results = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in selected.values())
+    results += sum(_bytes(registered_variables[base], sizes, sizes.depth) for base in bases)
     works = [table[name].takes(sized[name], values[name]) for name in names]
-    most = max(works, key=lambda work: work.held + work.uses(MEMORY))
-    return Needs(kept, most.held, most.uses, most.least)
+    largest = max(works, key=lambda work: work.held + work.uses(MEMORY))
+    return Needs(results, largest.held, largest.uses, largest.least)
 
 
 def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:
-    known = axes()
+    registered_axes = axes()
     lengths = {"layer": layers} | ({} if targets is None else {"target": len(targets)})
-    return sizes.number * math.prod(lengths.get(dim) or known[dim].size(sizes) for dim in variable.dims)
+    return sizes.number * math.prod(lengths.get(dim) or registered_axes[dim].size(sizes) for dim in variable.dims)
 
 
 def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int:
-    """Says what will be taken or refuses it; gives what is left for derivatives."""
+    """Refuses what does not fit in memory and warns of much; returns the budget for derivatives."""
     device = model.model.device
     memory = budget(needed, device, limit, MEMORY)
-    taken = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
-    if taken > LARGE:
-        log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(taken))
-    claim(taken, tokens, device, limit, REMEDY)
+    total = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
+    if total > LARGE:
+        log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(total))
+    claim(total, tokens, device, limit, REMEDY)
     if device.type != HOST.type:
         claim(needed.results, tokens, HOST, limit, REMEDY)
     return memory

@@ -1,4 +1,4 @@
-"""Which rows belong together: a table split by the columns that a statistic is wanted for each of."""
+"""Which rows belong together: a table split into cells by the values of some columns."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,19 +11,19 @@ from whence.errors import BadInput
 def cells(
     table: pandas.DataFrame, by: str | Sequence[str], columns: Iterable[str | None]
 ) -> Iterator[tuple[dict[str, Any], pandas.DataFrame]]:
-    """The values of `by` and the rows that have them; rows that lack one of the columns needed are left out."""
+    """The values of `by` and the rows that have them; rows with a missing value in a needed column are left out."""
     by, needed = names(by), list(dict.fromkeys(column for column in columns if column is not None))
     if missing := [column for column in (*by, *needed) if column not in table]:
         raise BadInput(f"The table has no column {missing[0]!r}; it has: {', '.join(map(str, table.columns))}.")
-    whole = table[[*by, *(column for column in needed if column not in by)]].dropna()
-    if whole.empty:
+    complete = table[[*by, *(column for column in needed if column not in by)]].dropna()
+    if complete.empty:
         raise BadInput(f"No row of the table has all of: {', '.join((*by, *needed))}.")
     if not by:
-        yield {}, whole
+        yield {}, complete
         return
-    for key, rows in whole.groupby(by, sort=True, observed=True):
+    for key, rows in complete.groupby(by, sort=True, observed=True):
         yield dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True)), rows
 
 
-def names(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def names(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)

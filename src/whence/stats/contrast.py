@@ -38,23 +38,23 @@ def contrasts(
     t, df, p         Welch's test, which takes rows to be independent and variances to be what they are
     p_permutation    share of random labellings with a difference as large. With `cluster`, of random signs of the
                      documents' own differences (only documents with both groups count), and `low`, `high` come from
-                     documents drawn again instead of Welch's interval
+                     resampled documents instead of Welch's interval
     """
     share("level", level)
     resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)
     permutations = whole("permutations", permutations, 0, DRAWS)
     how = _How(cluster, level, permutations, resamples, seed)
-    known = set(table[group].unique()) if group in table else set()
-    if wrong := [side for pair in pairs or () for side in pair if known and side not in known]:
-        raise BadInput(f"{group!r} is never {wrong[0]!r}; it is one of {', '.join(sorted(map(str, known)))}.")
+    groups = set(table[group].unique()) if group in table else set()
+    if wrong := [side for pair in pairs or () for side in pair if groups and side not in groups]:
+        raise BadInput(f"{group!r} is never {wrong[0]!r}; it is one of {', '.join(sorted(map(str, groups)))}.")
     rows = [
         key | {"value": name, "first": first, "second": second} | _contrast(cell, name, group, (first, second), how)
         for name in names(value)
         for key, cell in cells(table, by, (name, group, cluster))
         for first, second in pairs or _pairs(cell[group])
     ]
-    found = pandas.DataFrame(rows)
-    return corrected(corrected(found, correction, "p"), correction, "p_permutation")
+    result = pandas.DataFrame(rows)
+    return corrected(corrected(result, correction, "p"), correction, "p_permutation")
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class _How:
 
 
 def _contrast(cell: pandas.DataFrame, name: str, group: str, sides: tuple[Any, Any], how: _How) -> dict[str, Any]:
-    chosen = [cell[cell[group] == side] for side in sides]
-    first, second = (rows[name].to_numpy(dtype=np.float64) for rows in chosen)
-    found = _effect(first, second) | _welch(first, second, how.level)
+    samples = [cell[cell[group] == side] for side in sides]
+    first, second = (rows[name].to_numpy(dtype=np.float64) for rows in samples)
+    row = _effect(first, second) | _welch(first, second, how.level)
     if how.cluster is None:
-        return found | {"p_permutation": _permuted((first, second), how)}
-    clusters = [rows[how.cluster] for rows in chosen]
-    found |= _by_cluster((first, second), clusters, how)
-    return found | {"p_permutation": _permuted((_differences((first, second), clusters),), how)}
+        return row | {"p_permutation": _permuted((first, second), how)}
+    clusters = [rows[how.cluster] for rows in samples]
+    row |= _by_cluster((first, second), clusters, how)
+    return row | {"p_permutation": _permuted((_differences((first, second), clusters),), how)}
 
 
 def _pairs(group: pandas.Series) -> list[tuple[Any, Any]]:
@@ -89,9 +89,9 @@ def _effect(first: np.ndarray, second: np.ndarray) -> dict[str, Any]:
     """g = d J(df), J(df) = gamma(df / 2) / (sqrt(df / 2) gamma((df - 1) / 2)) (Hedges 1981)."""
     from scipy.special import gammaln
 
-    found = {"n_first": len(first), "n_second": len(second)}
+    counts = {"n_first": len(first), "n_second": len(second)}
     if not len(first) or not len(second):
-        return found | dict.fromkeys(("mean_first", "mean_second", "difference", "d", "g"), np.nan)
+        return counts | dict.fromkeys(("mean_first", "mean_second", "difference", "d", "g"), np.nan)
     difference, freedom = first.mean() - second.mean(), len(first) + len(second) - 2
     squares = first.var() * len(first) + second.var() * len(second)
     size = difference / np.sqrt(squares / freedom) if freedom > 0 and squares > 0 else np.nan
@@ -99,7 +99,7 @@ def _effect(first: np.ndarray, second: np.ndarray) -> dict[str, Any]:
         np.exp(gammaln(freedom / 2) - gammaln((freedom - 1) / 2)) / np.sqrt(freedom / 2) if freedom > 1 else np.nan
     )
     means = {"mean_first": first.mean(), "mean_second": second.mean(), "difference": difference}
-    return found | means | {"d": size, "g": size * unbiased}
+    return counts | means | {"d": size, "g": size * unbiased}
 
 
 def _welch(first: np.ndarray, second: np.ndarray, level: float) -> dict[str, Any]:
@@ -114,8 +114,8 @@ def _welch(first: np.ndarray, second: np.ndarray, level: float) -> dict[str, Any
 
 def _by_cluster(numbers: Sequence[np.ndarray], clusters: Sequence[pandas.Series], how: _How) -> dict[str, Any]:
     places, count = codes(pandas.concat(clusters))
-    parts = np.split(places, [len(numbers[0])])
-    first, second = (mean_draws(*each, count, how.resamples, how.seed) for each in zip(numbers, parts, strict=True))
+    by_side = np.split(places, [len(numbers[0])])
+    first, second = (mean_draws(*side, count, how.resamples, how.seed) for side in zip(numbers, by_side, strict=True))
     low, high = interval(first - second, how.level)
     return {"clusters": count, "low": low, "high": high}
 
@@ -130,13 +130,13 @@ def _differences(numbers: Sequence[np.ndarray], clusters: Sequence[pandas.Series
 
 
 def _permuted(numbers: Sequence[np.ndarray], how: _How) -> float:
-    """Of two samples: labels exchanged. Of one, of differences: signs."""
+    """The p-value: of two samples by exchanging labels, of one sample of differences by flipping signs."""
     from scipy import stats
 
-    if not how.permutations or min(len(each) for each in numbers) < 2:
+    if not how.permutations or min(len(sample) for sample in numbers) < 2:
         return np.nan
     statistic, kind = (_mean, "samples") if len(numbers) == 1 else (_difference, "independent")
-    batch = max(1, ROOM // sum(len(each) for each in numbers))
+    batch = max(1, ROOM // sum(len(sample) for sample in numbers))
     test = stats.permutation_test(
         tuple(numbers),
         statistic,

@@ -1,4 +1,4 @@
-"""How surprising a result still is when many were looked for."""
+"""p-values corrected for multiple comparisons."""
 
 import numpy as np
 import pandas
@@ -21,8 +21,8 @@ def corrected(table: pandas.DataFrame, method: str | None = "holm", column: str 
         raise BadInput(f"A correction is one of {', '.join(METHODS)} or None, and {method!r} was given.")
     from statsmodels.stats.multitest import multipletests
 
-    found = np.full(len(table), np.nan)
-    there = table[column].notna().to_numpy()
-    if there.any():
-        found[there] = multipletests(table.loc[there, column], method=METHODS[method])[1]
-    return table.assign(**{f"{column}_corrected": found})
+    values = np.full(len(table), np.nan)
+    present = table[column].notna().to_numpy()
+    if present.any():
+        values[present] = multipletests(table.loc[present, column], method=METHODS[method])[1]
+    return table.assign(**{f"{column}_corrected": values})

@@ -31,7 +31,7 @@ def correlations(
 ) -> pandas.DataFrame:
     """Every two of the columns: the coefficient, its p-value (rows taken to be independent) and a bootstrap interval.
 
-    The interval draws documents again where `cluster` names them, else rows.
+    The bootstrap resamples documents where `cluster` names them, else rows.
     """
     if method not in METHODS:
         raise BadInput(f"A correlation is one of {', '.join(METHODS)}, and {method!r} was given.")
@@ -56,27 +56,27 @@ def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> dict[str, Any]:
 
     if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return {"r": np.nan, "p": np.nan}
-    found = {"spearman": stats.spearmanr, "pearson": stats.pearsonr}[method](x, y)
-    return {"r": float(found.statistic), "p": float(found.pvalue)}
+    test = {"spearman": stats.spearmanr, "pearson": stats.pearsonr}[method](x, y)
+    return {"r": float(test.statistic), "p": float(test.pvalue)}
 
 
 def _interval(
     x: np.ndarray, y: np.ndarray, method: str, places: np.ndarray, count: int, level: float, resamples: int, seed: int
 ) -> tuple[float, float]:
-    """Of exactly the samples that were drawn, ranks taken anew in each, without putting one together."""
+    """The bootstrap interval, ranks taken anew in each sample; rows are weighted, no sample is put together."""
     ranked = [np.unique(values, return_inverse=True)[1] for values in (x, y)] if method == "spearman" else None
-    found = np.full(resamples, np.nan)
+    coefficients = np.full(resamples, np.nan)
     for number, drawn in enumerate(draws(count, resamples, seed)):
         weights = drawn[places]
-        a, b = (x, y) if ranked is None else (_ranks(each, weights) for each in ranked)
-        found[number] = _weighted(a, b, weights)
-    return interval(found, level)
+        a, b = (x, y) if ranked is None else (_ranks(order, weights) for order in ranked)
+        coefficients[number] = _weighted(a, b, weights)
+    return interval(coefficients, level)
 
 
 def _ranks(order: Int[np.ndarray, " n"], weights: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     """Mid-ranks in the sample where row i occurs weights[i] times; `order` numbers the distinct values."""
-    there = np.bincount(order, weights)
-    return (np.cumsum(there) - (there - 1) / 2)[order]
+    counts = np.bincount(order, weights)
+    return (np.cumsum(counts) - (counts - 1) / 2)[order]
 
 
 def _weighted(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:

@@ -22,7 +22,7 @@ def means(
 ) -> pandas.DataFrame:
     """Mean, spread and interval of each value for each combination of `by`.
 
-    The interval comes from documents drawn again (`cluster`), or from Student's t, which takes rows to be independent.
+    The interval comes from resampled documents (`cluster`), or from Student's t, which takes rows to be independent.
     """
     share("level", level)
     resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)

@@ -1,4 +1,4 @@
-"""What is left of a difference when something else, such as the distance of two words, is held?"""
+"""What is left of a difference when something else, such as the distance of two words, is held constant?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,12 +45,10 @@ def regressions(
                 places, count = codes(cell[cluster])
                 fitted = model.fit(cov_type="cluster", cov_kwds={"groups": places}, use_t=True)
                 about = {"n": len(cell), "clusters": count}
-            rows += [
-                key | {"value": name, "term": term} | about | found for term, found in _terms(design, fitted, level)
-            ]
-    found = pandas.DataFrame(rows)
-    asked = corrected(found[found["term"] != INTERCEPT], correction)
-    return pandas.concat([asked, found[found["term"] == INTERCEPT]]).sort_index()
+            rows += [key | {"value": name, "term": term} | about | fit for term, fit in _terms(design, fitted, level)]
+    result = pandas.DataFrame(rows)
+    tested = corrected(result[result["term"] != INTERCEPT], correction)
+    return pandas.concat([tested, result[result["term"] == INTERCEPT]]).sort_index()
 
 
 def _design(cell: pandas.DataFrame, terms: Sequence[str]) -> pandas.DataFrame:

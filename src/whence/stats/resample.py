@@ -1,4 +1,4 @@
-"""Bootstrap by cluster: whole documents are drawn again with replacement, because their tokens belong together.
+"""Bootstrap by cluster: whole documents are resampled with replacement, because their tokens belong together.
 
 A draw is how often each document is in it. Sums over a drawn sample are products of these counts with sums per
 document, so no sample is ever put together.
@@ -10,7 +10,7 @@ import numpy as np
 import pandas
 from jaxtyping import Float, Int
 
-DRAWS = 10**7  # the most that are asked for: they are all in memory
+DRAWS = 10**7  # the most that may be asked for: all are held in memory
 
 
 def draws(clusters: int, count: int, seed: int) -> Iterator[Int[np.ndarray, " cluster"]]:
@@ -22,8 +22,8 @@ def draws(clusters: int, count: int, seed: int) -> Iterator[Int[np.ndarray, " cl
 
 def codes(cluster: pandas.Series) -> tuple[Int[np.ndarray, " n"], int]:
     """Each row's cluster, from 0, and how many there are."""
-    found, values = pandas.factorize(cluster, sort=True)
-    return found, len(values)
+    numbers, values = pandas.factorize(cluster, sort=True)
+    return numbers, len(values)
 
 
 def mean_draws(
@@ -32,8 +32,8 @@ def mean_draws(
     """The mean of each sample; NaN where a sample has no value."""
     sums = np.bincount(cluster, values, minlength=clusters)
     sizes = np.bincount(cluster, minlength=clusters)
-    found = np.array([(drawn @ sums, drawn @ sizes) for drawn in draws(clusters, count, seed)])
-    return np.divide(found[:, 0], found[:, 1], out=np.full(count, np.nan), where=found[:, 1] > 0)
+    totals = np.array([(drawn @ sums, drawn @ sizes) for drawn in draws(clusters, count, seed)])
+    return np.divide(totals[:, 0], totals[:, 1], out=np.full(count, np.nan), where=totals[:, 1] > 0)
 
 
 def interval(samples: Float[np.ndarray, " draw"], level: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Which word each token belongs to, by character offsets, and what a word's tokens amount to together."""
+"""Which word each token belongs to, by character offsets, and averages and sums over a word's tokens."""
 
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
@@ -30,14 +30,14 @@ def worded(sentence: Sentence) -> Sentence:
     """The sentence, its words by Unicode's boundaries where they are not annotated."""
     if sentence.words:
         return sentence
-    found = tuple(Word(*span, in_pair=bool(place)) for place, text in enumerate(sentence.texts) for span in words(text))
-    return replace(sentence, words=found)
+    default = tuple(Word(*span, in_pair=bool(pair)) for pair, text in enumerate(sentence.texts) for span in words(text))
+    return replace(sentence, words=default)
 
 
 def words_over_tokens(spans_of_words: Sequence[Span], spans_of_tokens: Sequence[Span]) -> list[list[int]]:
-    """The words each token has characters of, the one it starts in first.
+    """The words each token shares characters with, the one it starts in first.
 
-    White space in front of a token is nobody's, so "▁cat" starts in "cat". Tokens without characters have no word.
+    White space belongs to no word, so "▁cat" starts in "cat". Tokens without characters have no word.
     """
     last = max((end for _, end in (*spans_of_words, *spans_of_tokens)), default=0)
     owners: list[list[int]] = [[] for _ in range(last)]
@@ -48,7 +48,7 @@ def words_over_tokens(spans_of_words: Sequence[Span], spans_of_tokens: Sequence[
 
 
 def tokens_of_words(spans_of_words: Sequence[Span], spans_of_tokens: Sequence[Span]) -> list[list[int]]:
-    """The tokens that have characters of each word; a token over two words is a piece of both."""
+    """The tokens that share characters with each word; a token over two words is a piece of both."""
     return _inverted(words_over_tokens(spans_of_words, spans_of_tokens), len(spans_of_words))
 
 
@@ -64,7 +64,7 @@ def tokens_of_mention(mention: Mention, pieces: Sequence[Sequence[int]]) -> list
 
 
 def averaged(values: np.ndarray, pieces: Sequence[Sequence[int]], axis: int = -1) -> np.ndarray:
-    """Along one axis the mean over each word's tokens instead of the tokens; NaN for a word without any.
+    """The mean over each word's tokens along one axis; NaN for a word without any.
 
     A map becomes one between words by averaging its targets and then its sources (Brunner et al. 2020, Westera 2019).
     """
@@ -74,7 +74,7 @@ def averaged(values: np.ndarray, pieces: Sequence[Sequence[int]], axis: int = -1
 
 
 def summed(values: np.ndarray, pieces: Sequence[Sequence[int]], axis: int = -1) -> np.ndarray:
-    """Along one axis the sum over each word's tokens: what a word gave in all, of rows that sum to one.
+    """The sum over each word's tokens along one axis: a word's total share in rows that sum to one.
 
     Give it tokens_starting_in_words, or a token over two words is counted in both.
     """
@@ -92,45 +92,45 @@ def words_of_tokens(text: str, tokens: Sequence[Span]) -> list[str]:
 
 
 def _inverted(over: Sequence[Iterable[int]], count: int) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in range(count)]
+    tokens: list[list[int]] = [[] for _ in range(count)]
     for token, places in enumerate(over):
         for place in places:
-            found[place].append(token)
-    return found
+            tokens[place].append(token)
+    return tokens
 
 
 _MARKS = regex.compile(r"^##|▁|Ġ|</w>$|@@$")
 _BYTE = regex.compile(r"<0x[0-9A-F]{2}>")
-_REACH = 40  # letters that pieces which spell nothing may stand for
+_REACH = 40  # letters that unknown and byte pieces may stand for
 
 
 def located(text: str, pieces: Sequence[str], unknown: Collection[str] = ()) -> list[Span | None]:
     """Where pieces of a tokenizer that keeps no offsets stand in the text, by their letters.
 
     Case, accents, compatibility forms and the marks of word pieces (##, ▁, </w>, @@) do not count. Pieces for the
-    unknown and for single bytes have the characters between their neighbours. When the letters of one piece do not go
-    on where those before ended, nothing is known of any.
+    unknown and for single bytes have the characters between their neighbours. When the letters of one piece do not
+    follow those of the piece before, nothing is known of any.
     """
     letters, origins = _plain(text)
-    found: list[Span | None] = []
+    spans: list[Span | None] = []
     cursor, reach = 0, 0
     for piece in pieces:
-        wanted, _ = _plain(_MARKS.sub("", piece))
+        spelled, _ = _plain(_MARKS.sub("", piece))
         if piece in unknown or _BYTE.fullmatch(piece):
-            found.append(None)
+            spans.append(None)
             reach = _REACH
-        elif not wanted:
-            found.append((0, 0))
-        elif (start := letters.find(wanted, cursor, cursor + len(wanted) + reach)) >= 0:
-            cursor, reach = start + len(wanted), 0
-            found.append((origins[start], origins[cursor - 1] + 1))
+        elif not spelled:
+            spans.append((0, 0))
+        elif (start := letters.find(spelled, cursor, cursor + len(spelled) + reach)) >= 0:
+            cursor, reach = start + len(spelled), 0
+            spans.append((origins[start], origins[cursor - 1] + 1))
         else:
             return [None] * len(pieces)
-    return _filled(text, found)
+    return _filled(text, spans)
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
-    """Letters without case and accents, and the place of each in the text."""
+    """Letters without case and accents, and the offset of each in the text."""
     letters, origins = [], []
     for place, letter in enumerate(text):
         for plain in unicodedata.normalize("NFKD", letter).casefold():
@@ -140,16 +140,16 @@ def _plain(text: str) -> tuple[str, list[int]]:
     return "".join(letters), origins
 
 
-def _filled(text: str, found: Sequence[Span | None]) -> list[Span | None]:
-    """The gaps between pieces that were found, given to those that were not; nothing for pieces of white space."""
+def _filled(text: str, partial: Sequence[Span | None]) -> list[Span | None]:
+    """The spans, those that are missing filled from the gaps between the others; None for pieces of white space."""
     spans: list[Span | None] = []
     before = 0
-    for place, span in enumerate(found):
+    for place, span in enumerate(partial):
         if span is not None:
             before = max(before, span[1])
             spans.append(span if span[1] else None)
             continue
-        after = next((later[0] for later in found[place:] if later and later[1]), len(text))
+        after = next((later[0] for later in partial[place:] if later and later[1]), len(text))
         start = before + len(text[before:after]) - len(text[before:after].lstrip())
         end = start + len(text[start:after].rstrip())
         spans.append((start, end) if start < end else None)

@@ -1,4 +1,4 @@
-"""What a sentence is, and which texts and annotations cannot be one."""
+"""What a sentence is, and which texts and annotations are refused."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,36 +6,36 @@ from os import PathLike
 
 from whence.errors import BadInput
 
-MASK = "[MASK]"  # in every corpus, whatever the mask of a model is
+MASK = "[MASK]"  # in every corpus, whatever the model's own mask token is
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word by its characters `text[start:end]`, with what is known of it: upos, xpos, lemma, deprel, ner."""
+    """A word by its characters `text[start:end]`, with its annotations: upos, xpos, lemma, deprel, ner."""
 
     start: int
     end: int
     labels: Mapping[str, str] = field(default_factory=dict)
     governor: int | None = None
-    "The place of its governor among the sentence's words; None for a root, or when unknown."
+    "The index of its governor among the sentence's words; None for a root, or when unknown."
     in_pair: bool = False
-    "Its characters are those of the second text."
+    "Its characters are in the second text."
 
 
 @dataclass(frozen=True)
 class Mention:
-    """Words that speak of an entity; mentions with the same entity are coreferent within their document."""
+    """Words that refer to an entity; mentions of the same entity are coreferent within their document."""
 
     entity: str
     words: tuple[int, ...]
-    "Places among the sentence's words, ascending."
+    "Indices among the sentence's words, ascending."
     labels: Mapping[str, str] = field(default_factory=dict)
-    "What is known of the mention: its etype and infstat in GUM, its role in GAP."
+    "Its annotations: etype and infstat in GUM, role in GAP."
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A text, or two that a model reads as a pair, with what is annotated."""
+    """A text, or two that a model reads as a pair, with annotations."""
 
     text: str
     pair: str | None = None
@@ -44,7 +44,7 @@ class Sentence:
     words: tuple[Word, ...] = ()
     mentions: tuple[Mention, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    "What is known of the whole: `label` of a classified sentence, `answer` of a cloze."
+    "Annotations of the whole: `label` of a classified sentence, `answer` of a cloze."
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -57,38 +57,38 @@ class Sentence:
         return self.texts[word.in_pair][word.start : word.end]
 
 
-def sentence(given: object) -> Sentence:
+def sentence(item: object) -> Sentence:
     """A checked sentence from a text, a tuple of two texts, or a sentence."""
-    if isinstance(given, list):
+    if isinstance(item, list):
         raise BadInput(
-            f"A list of {len(given)} was given; give one text, a pair as a tuple (first, second), or a corpus to"
+            f"A list of {len(item)} was given; give one text, a pair as a tuple (first, second), or a corpus to"
             " whence.run."
         )
-    if isinstance(given, Sentence):
-        check_names(given)
-        _check_annotation(given)
-        texts: Sequence[object] = given.texts
+    if isinstance(item, Sentence):
+        check_names(item)
+        _check_annotation(item)
+        texts: Sequence[object] = item.texts
     else:
-        texts = given if isinstance(given, tuple) else (given,)
+        texts = item if isinstance(item, tuple) else (item,)
     if not 1 <= len(texts) <= 2:
         raise BadInput(f"A sentence is one text or a pair of two, and {len(texts)} were given.")
     for text in texts:
         check(text)
-    return given if isinstance(given, Sentence) else Sentence(*texts)  # type: ignore[arg-type]
+    return item if isinstance(item, Sentence) else Sentence(*texts)  # type: ignore[arg-type]
 
 
-def sentences(given: object) -> Iterable[object]:
-    """A corpus as it is, if it can be one: anything but a single text or name that gives sentences."""
-    if isinstance(given, Mapping) or type(given).__name__ == "DataFrame":  # both give the names of their columns
-        raise BadInput(f"A corpus is sentences, and a {type(given).__name__} was given; give its column of texts.")
-    if isinstance(given, str | bytes | PathLike) or not isinstance(given, Iterable):
-        what = f"the str {given!r}" if isinstance(given, str) else type(given).__name__
+def sentences(corpus: object) -> Iterable[object]:
+    """The corpus itself, if it can be one: any iterable of sentences, but not a single text or a file's name."""
+    if isinstance(corpus, Mapping) or type(corpus).__name__ == "DataFrame":  # both give the names of their columns
+        raise BadInput(f"A corpus is sentences, and a {type(corpus).__name__} was given; give its column of texts.")
+    if isinstance(corpus, str | bytes | PathLike) or not isinstance(corpus, Iterable):
+        what = f"the str {corpus!r}" if isinstance(corpus, str) else type(corpus).__name__
         raise BadInput(f"A corpus is sentences, and {what} was given; give a list of texts, or what whence.read gives.")
-    return given
+    return corpus
 
 
 def decode(data: bytes, name: str) -> str:
-    """UTF-8, without a byte-order mark; anything else is named with its position."""
+    """The text of UTF-8 bytes without a byte-order mark; anything else is an error that names the byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -98,7 +98,7 @@ def decode(data: bytes, name: str) -> str:
 
 
 def check(text: object) -> None:
-    """Nothing, or an error that says why this cannot be a text."""
+    """Refuses what cannot be a text, and says why."""
     if not isinstance(text, str):
         raise BadInput(f"A text is a str, and {type(text).__name__} was given.")
     if not text.strip():
@@ -109,7 +109,7 @@ def check(text: object) -> None:
 
 
 def check_encodable(text: object, what: str) -> None:
-    """Nothing, or an error when a name, a label or a text cannot be written as UTF-8."""
+    """Refuses a name, a label or a text that cannot be written as UTF-8."""
     if not isinstance(text, str):
         raise BadInput(f"{what} is a str, and {type(text).__name__} was given.")
     try:
@@ -121,27 +121,27 @@ def check_encodable(text: object, what: str) -> None:
         ) from error
 
 
-def check_names(given: Sentence) -> None:
-    """Nothing, or an error when an id, a document, a label or an entity cannot be written as UTF-8."""
-    check_encodable(given.id, "The id")
-    check_encodable(given.document, "The document")
-    annotated: tuple[Sentence | Word | Mention, ...] = (given, *given.words, *given.mentions)
+def check_names(sentence: Sentence) -> None:
+    """Refuses an id, a document, a label or an entity that cannot be written as UTF-8."""
+    check_encodable(sentence.id, "The id")
+    check_encodable(sentence.document, "The document")
+    annotated: tuple[Sentence | Word | Mention, ...] = (sentence, *sentence.words, *sentence.mentions)
     for each in annotated:
         for name, value in each.labels.items():
             check_encodable(name, "The name of a label")
             check_encodable(value, f"The label {name!r}")
-    for mention in given.mentions:
+    for mention in sentence.mentions:
         check_encodable(mention.entity, "The entity")
 
 
-def _check_annotation(given: Sentence) -> None:
-    lengths = [len(text) for text in given.texts]
-    for place, word in enumerate(given.words):
+def _check_annotation(sentence: Sentence) -> None:
+    lengths = [len(text) for text in sentence.texts]
+    for place, word in enumerate(sentence.words):
         if word.in_pair >= len(lengths) or not 0 <= word.start < word.end <= lengths[word.in_pair]:
             raise BadInput(f"Word {place} has the characters {word.start} to {word.end}, which the text does not have.")
-        if word.governor is not None and not 0 <= word.governor < len(given.words):
-            last = len(given.words) - 1
+        if word.governor is not None and not 0 <= word.governor < len(sentence.words):
+            last = len(sentence.words) - 1
             raise BadInput(f"Word {place} has the governor {word.governor}, and the words are 0 to {last}.")
-    for mention in given.mentions:
-        if any(not 0 <= place < len(given.words) for place in mention.words):
+    for mention in sentence.mentions:
+        if any(not 0 <= place < len(sentence.words) for place in mention.words):
             raise BadInput(f"A mention of {mention.entity!r} has words that the sentence does not have.")

@@ -1,4 +1,4 @@
-"""Which address answers what."""
+"""The routes of the explorer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -23,7 +23,7 @@ from whence.web.limits import Limits
 from whence.web.results import Gone
 from whence.web.service import HEAD, WHENCE, Ask, Service
 
-TICK = 0.1  # seconds between looks at how far a job is
+TICK = 0.1  # seconds between looks at the progress of a job
 RETRY = 500  # milliseconds after which a browser that lost the connection tries again
 BINARY = "application/octet-stream"
 NETCDF = "application/x-netcdf"
@@ -40,7 +40,7 @@ class Placed(BaseModel):
     ticket: str | None = None
 
 
-class Wanted(BaseModel):
+class PageRequest(BaseModel):
     """What a saved page shows: results of the sentence, of a changed one, of another model; and what is selected."""
 
     model_config = ConfigDict(extra="forbid")
@@ -130,9 +130,9 @@ async def about(service: Here) -> dict[str, Any]:
 
 
 @router.post("/api/measure", response_model=Placed, responses={202: {"model": Placed}, **answers.documented(409, 429)})
-async def measure(asked: Ask, service: Here) -> Response:
-    """The key of a result that is there, or that came while the answer was held back; else a ticket (202)."""
-    key, ticket = service.ask(asked)
+async def measure(query: Ask, service: Here) -> Response:
+    """The key of a result that exists, or is finished while the answer is held back; else a ticket (202)."""
+    key, ticket = service.ask(query)
     if ticket is not None and not await _ended(service.jobs.of(ticket), service.limits.patience):
         return JSONResponse({"state": "waiting", "key": key, "ticket": ticket}, 202)
     return JSONResponse({"state": "done", "key": key, "ticket": None})
@@ -146,12 +146,12 @@ def _job(ticket: Ticket, service: Here) -> Job:
 async def events(job: Annotated[Job, Depends(_job)], service: Here) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events: waiting, progress, and then one of done, failed, cancelled."""
     yield ServerSentEvent(retry=RETRY)
-    ended, told = _end_of(job), None
+    ended, sent = _end_of(job), None
     while not ended.done():
         news = _news(service, job)
-        if news != told:
+        if news != sent:
             yield news
-        told = news
+        sent = news
         await asyncio.wait([ended], timeout=TICK)
     error = job.finished.exception()
     status, sentence = (200, "") if error is None else answers.refusal(error)
@@ -199,13 +199,13 @@ async def netcdf(keys: Annotated[Keys, Path()], service: Here) -> Response:
     response_class=HTMLResponse,
     responses={200: {"content": {"text/html": {}}}, **answers.documented(410)},
 )
-async def saved(wanted: Wanted, service: Here) -> Response:
+async def saved(page_request: PageRequest, service: Here) -> Response:
     """The page as one file that opens offline."""
-    beside = {name: keys for name, keys in (("edited", wanted.edited), ("other", wanted.other)) if keys}
+    beside = {name: keys for name, keys in (("edited", page_request.edited), ("other", page_request.other)) if keys}
 
     def written() -> str:
         others = {name: _merged(service, keys) for name, keys in beside.items()}
-        return page_of(_merged(service, wanted.main), others, wanted.state)
+        return page_of(_merged(service, page_request.main), others, page_request.state)
 
     return HTMLResponse(await asyncio.to_thread(written), headers=_attached("whence.html"))
 

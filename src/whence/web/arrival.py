@@ -9,8 +9,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 class Hurried(H11Protocol):
     """Hangs up on a head that takes more than so many seconds; a body is timed where it is read."""
 
-    def __init__(self, *given: Any, seconds: float, **options: Any):
-        super().__init__(*given, **options)
+    def __init__(self, *arguments: Any, seconds: float, **options: Any):
+        super().__init__(*arguments, **options)
         self.seconds = seconds
         self._deadline: asyncio.TimerHandle | None = None
 

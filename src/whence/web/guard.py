@@ -35,9 +35,9 @@ POLICY = {
 
 
 class Guard:
-    """Refuses foreign hosts (a name that was made to point here), foreign origins (other pages), and large bodies.
+    """Refuses foreign hosts (DNS rebinding), foreign origins (other pages), large bodies and slow ones.
 
-    Where there is a token, it refuses those who do not know it; and bodies that are slow.
+    With a token, it also refuses requests without it.
     """
 
     def __init__(self, app: App, hosts: Iterable[str], limits: Limits, token: str | None = None):
@@ -93,16 +93,16 @@ class Guard:
         return self._too_large("more") if content is None else content
 
     async def _content(self, receive: Receive) -> bytes | None:
-        """The whole body, or nothing when there is more than may be."""
-        content, more = b"", True
-        while more:
+        """The whole body, or None when it is too large."""
+        content, unfinished = b"", True
+        while unfinished:
             message = await receive()
             if message["type"] != "http.request":
                 return content
             content += message.get("body", b"")
             if len(content) > self.limits.body:
                 return None
-            more = message.get("more_body", False)
+            unfinished = message.get("more_body", False)
         return content
 
     def _too_large(self, length: str) -> JSONResponse:

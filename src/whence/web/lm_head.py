@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 BEST = 10
 
 
-def prediction(model: Model, given: Sentence, positions: list[int] | None, truncate: bool) -> xarray.Dataset:
+def prediction(model: Model, parsed: Sentence, positions: list[int] | None, truncate: bool) -> xarray.Dataset:
     """Stages of the last layer (position, stage, …) and the last stage of every layer (`state`, position, …).
 
-    `state` counts layers from 0, the embeddings; the scores over the whole vocabulary are left behind.
+    `state` counts layers from 0, the embeddings; the scores over the whole vocabulary are dropped.
     """
-    found = lm_head(model, given, positions, layer="all", k=BEST, truncate=truncate)
-    stages, lens = found.isel(layer=-1), found.isel(stage=-1).rename(layer="state")
-    kept = stages[["top", "top_id", "top_score", "place"]].assign(head_spearman=stages["spearman"])
+    ds = lm_head(model, parsed, positions, layer="all", k=BEST, truncate=truncate)
+    stages, lens = ds.isel(layer=-1), ds.isel(stage=-1).rename(layer="state")
+    best = stages[["top", "top_id", "top_score", "place"]].assign(head_spearman=stages["spearman"])
     by_layer = {f"lens_{name}": lens[name] for name in ("top", "top_score", "place")}
-    return kept.assign(by_layer).drop_vars(["layer", "stage"], errors="ignore").assign_coords(stage=found["stage"])
+    return best.assign(by_layer).drop_vars(["layer", "stage"], errors="ignore").assign_coords(stage=ds["stage"])

@@ -46,7 +46,7 @@ class Results:
         return len(self._kept)
 
     def put(self, key: str, dataset: xarray.Dataset) -> None:
-        """Keeps it, and forgets others until all fit; the newest stays even if it is larger than everything may be."""
+        """Keeps it, and forgets others until all fit; the newest stays even if it exceeds the limit alone."""
         with self._lock:
             before = self._kept.pop(key, None)
             self.bytes += weight(dataset) - (0 if before is None else weight(before))
@@ -79,23 +79,23 @@ def merge(datasets: list[xarray.Dataset]) -> xarray.Dataset:
     if len(same) > 1 or len({_tokens(dataset) for dataset in datasets if "target_token_id" in dataset}) > 1:
         raise BadInput("These results are of different sentences or models; only parts of one can be put together.")
     datasets = _same_analyses(datasets)
-    whole = xarray.merge(datasets, compat="override", join="exact", combine_attrs="override")
+    merged = xarray.merge(datasets, compat="override", join="exact", combine_attrs="override")
     for name in ("norms", "rollout"):  # one result has some of their analyses, another has others
-        parts = [dataset[name] for dataset in datasets if name in dataset]
-        if len(parts) > 1:
-            whole[name] = reduce(lambda first, second: first.fillna(second), parts)
+        arrays = [dataset[name] for dataset in datasets if name in dataset]
+        if len(arrays) > 1:
+            merged[name] = reduce(lambda earlier, later: earlier.fillna(later), arrays)
     measures = dict.fromkeys(name for dataset in datasets for name in str(dataset.attrs["measures"]).split(","))
     parameters: dict[str, object] = {}
     for dataset in datasets:
         parameters |= json.loads(str(dataset.attrs["parameters"]))
-    return whole.assign_attrs(measures=",".join(measures), parameters=json.dumps(parameters, sort_keys=True))
+    return merged.assign_attrs(measures=",".join(measures), parameters=json.dumps(parameters, sort_keys=True))
 
 
 def _same_analyses(datasets: list[xarray.Dataset]) -> list[xarray.Dataset]:
-    """Each with all analyses that one of them has, NaN where it has none."""
-    there = {name for dataset in datasets if "analysis" in dataset.coords for name in dataset["analysis"].values}
-    every = [name for name in ANALYSES if name in there]
-    return [each.reindex(analysis=every) if "analysis" in each.coords else each for each in datasets]
+    """Each with the analyses of all, NaN where it has none."""
+    present = {name for dataset in datasets if "analysis" in dataset.coords for name in dataset["analysis"].values}
+    analyses = [name for name in ANALYSES if name in present]
+    return [ds.reindex(analysis=analyses) if "analysis" in ds.coords else ds for ds in datasets]
 
 
 def _tokens(dataset: xarray.Dataset) -> tuple[int, ...]:

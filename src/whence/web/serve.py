@@ -80,5 +80,5 @@ def _listen(host: str, port: int | None) -> socket.socket:
             return socket.create_server((bare, candidate), family=family)
         except OSError as error:
             reason = error.strerror or str(error)
-    wanted = f"port {port}" if port is not None else f"ports {PORT} to {PORT + 9}"
-    raise BadInput(f"The explorer cannot listen on {host}, {wanted} ({reason}); give another with --port.")
+    ports = f"port {port}" if port is not None else f"ports {PORT} to {PORT + 9}"
+    raise BadInput(f"The explorer cannot listen on {host}, {ports} ({reason}); give another with --port.")

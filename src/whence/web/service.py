@@ -55,7 +55,7 @@ class Ask(BaseModel):
     error: Annotated[float, Field(ge=0.005, le=0.5)] | None = None
     "Relative error up to which contributions may be estimated."
     positions: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=8)] | None = None
-    "Where the LM head is looked at, for the measure `head`: masks, or the last token of a decoder, when not given."
+    "Where the LM head is looked at, for the measure `lm_head`: masks, or the last token of a decoder, when not given."
 
 
 class Service:
@@ -74,23 +74,23 @@ class Service:
             if HEAD in model.gives:
                 prediction(model, sentence(WARM), [1], False)
 
-    def ask(self, asked: Ask) -> tuple[str, str | None]:
-        """The key of the result, and a ticket while it is not there yet."""
-        model = self._model(asked.model)
-        given = sentence(asked.text if asked.pair is None else (asked.text, asked.pair))
-        names = sorted(set(asked.measures))
-        options = _options(names, asked)
+    def ask(self, query: Ask) -> tuple[str, str | None]:
+        """The key of the result, and a ticket while it is not finished."""
+        model = self._model(query.model)
+        parsed = sentence(query.text if query.pair is None else (query.text, query.pair))
+        names = sorted(set(query.measures))
+        options = _options(names, query)
         self._check_names(model, names)
-        place = key(_identity(model), given.texts, names, asked.truncate, options)
-        if place in self.results:
-            return place, None
-        work = partial(self._measured, place, model, given, names, asked.truncate, options)
-        return place, self.jobs.submit(place, work, cost(names))
+        identifier = key(_identity(model), parsed.texts, names, query.truncate, options)
+        if identifier in self.results:
+            return identifier, None
+        work = partial(self._measured, identifier, model, parsed, names, query.truncate, options)
+        return identifier, self.jobs.submit(identifier, work, cost(names))
 
     def about(self) -> dict[str, Any]:
         """What can be asked for, and the limits."""
-        told = {name: row.about for name, row in registered().items()} | {HEAD: ABOUT_HEAD}
-        measures = {name: {"about": said, "slow": cost([name]) > 0} | planned(name) for name, said in told.items()}
+        abouts = {name: row.about for name, row in registered().items()} | {HEAD: ABOUT_HEAD}
+        measures = {name: {"about": text, "slow": cost([name]) > 0} | planned(name) for name, text in abouts.items()}
         models = [_described(name, model) | {"pace": self._pace[model.id]} for name, model in self.models.items()]
         return {"models": models, "measures": measures, "tokens": self.limits.tokens, "version": WHENCE}
 
@@ -102,30 +102,30 @@ class Service:
 
     def _measured(
         self,
-        place: str,
+        identifier: str,
         model: Model,
-        given: Sentence,
+        parsed: Sentence,
         names: list[str],
         truncate: bool,
         options: Mapping[str, Any],
         progress: Progress,
     ) -> None:
         progress(0, 0)  # cancelled while it waited?
-        self._check(model, given, truncate)
+        self._check(model, parsed, truncate)
         if names == [HEAD]:
-            dataset = prediction(model, given, options["positions"], truncate)
+            dataset = prediction(model, parsed, options["positions"], truncate)
         else:
             began = time.monotonic()
-            asked = with_options(names, options)
-            dataset = self._dataset(model, given, asked, truncate=truncate, progress=progress)
+            configured = with_options(names, options)
+            dataset = self._dataset(model, parsed, configured, truncate=truncate, progress=progress)
             if names == ["contribution"]:
                 self._learn(model, dataset.sizes["target"], time.monotonic() - began)
-        self.results.put(place, dataset.assign_attrs(_cut(model, given, truncate)))
+        self.results.put(identifier, dataset.assign_attrs(_cut(model, parsed, truncate)))
 
-    def _dataset(self, model: Model, given: Sentence, asked: list[Any], **options: Any) -> xarray.Dataset:
+    def _dataset(self, model: Model, parsed: Sentence, measures: list[Any], **options: Any) -> xarray.Dataset:
         """Measured within the limit; what does not fit is refused in the words of the page."""
         try:
-            return measure(model, given, asked, memory_limit=self.limits.memory, **options)
+            return measure(model, parsed, measures, memory_limit=self.limits.memory, **options)
         except BadInput as error:
             if REMEDY not in str(error):
                 raise
@@ -142,9 +142,9 @@ class Service:
         if HEAD in names and HEAD not in model.gives:
             raise Unsupported(f"The model {model.id!r} has no LM head that could be read.")
 
-    def _check(self, model: Model, given: Sentence, truncate: bool) -> None:
+    def _check(self, model: Model, parsed: Sentence, truncate: bool) -> None:
         try:
-            count = len(encode(model.anatomy, model.tokenizer, given, truncate).tokens)
+            count = len(encode(model.anatomy, model.tokenizer, parsed, truncate).tokens)
         except BadInput as error:
             raise BadInput(str(error).replace(OPTION, BOX)) from error
         if count > self.limits.tokens:
@@ -161,26 +161,26 @@ def cost(names: list[str]) -> int:
     return int(any(row in SLOW or (row in known and known[row].over == "model") for row in rows))
 
 
-def _options(names: list[str], asked: Ask) -> dict[str, Any]:
-    """The error asked for, where a measure knows one; names that are none are refused here."""
+def _options(names: list[str], query: Ask) -> dict[str, Any]:
+    """The options of the request that its measures have; refuses names that are no measures."""
     if names == [HEAD]:
-        return {"positions": asked.positions}
+        return {"positions": query.positions}
     known = registered()
     unknown = [name for name in names if name not in known and name not in owners() and name != HEAD]
     if unknown:
         raise BadInput(f"There is no measure {unknown[0][:80]!r}; there are: {', '.join(known)}.")
     having = {option for name in names if name != HEAD for option in known[owners().get(name, name)].options.names()}
-    return {"error": asked.error} if asked.error is not None and "error" in having else {}
+    return {"error": query.error} if query.error is not None and "error" in having else {}
 
 
-def _cut(model: Model, given: Sentence, truncate: bool) -> dict[str, int]:
+def _cut(model: Model, parsed: Sentence, truncate: bool) -> dict[str, int]:
     """How many tokens the text has when not all of them were measured."""
     longest = limit(model.anatomy, model.tokenizer)
     if not truncate or longest is None:
         return {}
-    texts = [own_mask(model.tokenizer, text) for text in given.texts]
-    whole = len(model.tokenizer(*texts, verbose=False)["input_ids"])
-    return {"cut_from": whole} if whole > longest else {}
+    texts = [own_mask(model.tokenizer, text) for text in parsed.texts]
+    total = len(model.tokenizer(*texts, verbose=False)["input_ids"])
+    return {"cut_from": total} if total > longest else {}
 
 
 def _guess(model: Model) -> float:

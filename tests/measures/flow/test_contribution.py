@@ -294,8 +294,8 @@ def test_builtin_agrees_with_the_looped_reverse_pass(builtin):
     assert apart(norms, squares.sqrt()) < 1e-5
 
 
-def test_self_contribution_falls_with_depth(builtin, data):
-    lines = (data / "mrpc" / "dev.tsv").read_text().splitlines()[1:]
+def test_self_contribution_falls_with_depth(builtin, sample):
+    lines = (sample / "pairs.tsv").read_text().splitlines()[1:]
     texts = [line.split("\t")[3] for line in lines[:12]]
     own = []
     for text in sorted(texts, key=len)[:3]:

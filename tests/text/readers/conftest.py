@@ -1,4 +1,4 @@
-"""The treebank that several tests look at, read once."""
+"""The treebanks that several tests look at, read once: ours and GUM."""
 
 from dataclasses import dataclass
 
@@ -19,6 +19,11 @@ class Read:
 def gum_read(data) -> Read:
     corpus = whence.read(data / "ud_gum" / "en_gum-ud-dev.conllu")
     return Read(corpus, list(corpus))
+
+
+@pytest.fixture(scope="session")
+def treebank(sample) -> list[Sentence]:
+    return list(whence.read(sample / "treebank.conllu"))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Every format read from the shared data: how many sentences, and what is in them."""
+"""Every format read from the sample, and from the shared data if it is here: how many sentences, what is in them."""
 
 import functools
 import gzip
@@ -34,6 +34,18 @@ COUNTS = {
     "lama:{}/lama/trex_*.jsonl": 977 + 944 + 952,
     "lama:{}/lama/conceptnet_146.jsonl": 146,
 }
+OWN = {
+    "{}/articles.txt": 12,
+    "paragraphs:{}/articles.txt": 4,
+    "mrpc:{}/pairs.tsv": 64,
+    "cola:{}/acceptable.tsv": 6,
+    "mnli:{}/entailment.jsonl": 5,
+    "sst2:{}/sentiment.tsv": 9,
+    "gap:{}/pronouns.tsv": 4,
+    "ner:{}/entities.txt": 3,
+    "lama:{}/facts_*.jsonl": 2,
+    "lama:{}/statements.jsonl": 14,
+}
 
 
 @functools.cache
@@ -42,9 +54,12 @@ def everything(source: str) -> tuple[readers.Corpus, list[Sentence]]:
     return corpus, list(corpus)
 
 
-@pytest.mark.parametrize(("source", "count"), COUNTS.items())
-def test_counts_of_the_shared_data(data, source, count):
-    corpus, found = everything(source.format(data))
+@pytest.mark.parametrize(
+    ("folder", "source", "count"),
+    [("sample", *own) for own in OWN.items()] + [("data", *published) for published in COUNTS.items()],
+)
+def test_every_sentence_is_read_once(request, folder, source, count):
+    corpus, found = everything(source.format(request.getfixturevalue(folder)))
     assert [sentence(each) for each in found] == found
     assert len(found) == count
     assert corpus.skipped.count == 0
@@ -52,22 +67,24 @@ def test_counts_of_the_shared_data(data, source, count):
     assert all(each.document for each in found)
 
 
-def test_a_corpus_is_read_again_and_its_description_travels(data):
-    corpus = whence.read(data / "sst2" / "dev.tsv", text="text_a", label="label", limit=7)
-    assert (corpus.name, corpus.format) == ("dev", "tsv")
+def test_a_corpus_is_read_again_and_its_description_travels(sample):
+    corpus = whence.read(sample / "sentiment.tsv", text="text_a", label="label", limit=7)
+    assert (corpus.name, corpus.format) == ("sentiment", "tsv")
     first = list(corpus)
     assert len(first) == 7 and list(corpus) == first
     assert list(pickle.loads(pickle.dumps(corpus))) == first
 
 
-def test_pairs_and_labels(data):
-    mrpc = list(whence.read(f"mrpc:{data}/mrpc/dev.tsv"))
-    assert mrpc[0].text.startswith("He said the foodservice pie") and mrpc[0].pair.endswith("growth strategy .")
-    assert [each.labels["label"] for each in mrpc[:3]] == ["1", "0", "0"]
-    mnli = next(iter(whence.read(f"mnli:{data}/mnli/dev_first1500.jsonl")))
-    assert (mnli.text, mnli.labels) == ("The new rights are nice enough", {"label": "neutral"})
-    cola = list(whence.read(f"cola:{data}/cola/in_domain_dev.tsv"))
-    assert cola[4].text == "As you eat the most, you want the least." and cola[4].labels == {"label": "0"}
+def test_pairs_and_labels(sample):
+    pairs = list(whence.read(f"mrpc:{sample}/pairs.tsv"))
+    rows = [line.split("\t") for line in (sample / "pairs.tsv").read_text().splitlines()[1:]]
+    assert [(each.labels["label"], each.text, each.pair) for each in pairs] == [(row[0], *row[3:]) for row in rows]
+    entailment = list(whence.read(f"mnli:{sample}/entailment.jsonl"))[2]
+    assert (entailment.text, entailment.pair) == ("Her train was an hour late.", "She missed the meeting.")
+    assert entailment.labels == {"label": "neutral"}
+    acceptable = list(whence.read(f"cola:{sample}/acceptable.tsv"))
+    assert acceptable[1].text == "The baker sold the last loaf her to." and acceptable[1].labels == {"label": "0"}
+    assert acceptable[4].text.endswith('"the lower road" will be closed.')
 
 
 def test_mrpc_has_the_published_number_of_tokens(data, builtin):
@@ -100,21 +117,21 @@ def test_named_columns(tmp_path):
     assert found == Sentence("t", id="a.jsonl:1", document="3", labels={"label": "True"})
 
 
-def test_lama(data, tmp_path):
-    trex = next(iter(whence.read(f"lama:{data}/lama/trex_P19.jsonl")))
-    assert trex.text == "Allan Peiper was born in [MASK] ."
-    assert trex.labels == {"answer": "Alexandra", "subject": "Allan Peiper", "relation": "P19"}
-    evidence = list(whence.read(f"lama:{data}/lama/trex_P19.jsonl", cloze="evidence"))
-    assert len(evidence) == 2361 and evidence[0].labels["surface"] == "Alexandra, Victoria"
-    assert evidence[0].document == evidence[1].document == trex.id
+def test_lama(sample, tmp_path):
+    fact = next(iter(whence.read(f"lama:{sample}/facts_P19.jsonl")))
+    assert fact.text == "Clara Winter was born in [MASK] ."
+    assert fact.labels == {"answer": "Leeds", "subject": "Clara Winter", "relation": "P19"}
+    evidence = list(whence.read(f"lama:{sample}/facts_P19.jsonl", cloze="evidence"))
+    assert len(evidence) == 3 and evidence[0].labels["surface"] == "Leeds, England"
+    assert evidence[0].document == evidence[1].document == fact.id != evidence[2].document
     texts = {
-        cloze: next(iter(whence.read(f"lama:{data}/lama/conceptnet_146.jsonl", cloze=cloze))).text
+        cloze: next(iter(whence.read(f"lama:{sample}/statements.jsonl", cloze=cloze))).text
         for cloze in ("statement", "negated", "misprimed")
     }
     assert texts == {
-        "statement": "Contemplating requires [MASK].",
-        "negated": "Contemplating does not require [MASK].",
-        "misprimed": "Action? Contemplating requires [MASK].",
+        "statement": "Fish live in [MASK].",
+        "negated": "Fish do not live in [MASK].",
+        "misprimed": "Fire? Fish live in [MASK].",
     }
     (tmp_path / "trex.jsonl").write_text('{"obj_label": "a", "sub_label": "b [Y]", "predicate_id": "P1"}\n')
     with pytest.raises(BadInput, match=r"trex.jsonl, line 1: .*no template .*'P1'"):
@@ -124,26 +141,26 @@ def test_lama(data, tmp_path):
     assert found.text == "b [Y] is [MASK]."
 
 
-def test_gap(data):
-    _, found = everything(f"gap:{data}/gap/gap-development.tsv")
+def test_gap(sample):
+    _, found = everything(f"gap:{sample}/pronouns.tsv")
     first = found[0]
     words = [" ".join(first.word(place) for place in mention.words) for mention in first.mentions]
-    assert words == ["her", "Cheryl Cassidy", "Pauline"]
-    pronoun, a, b = first.mentions
-    assert pronoun.entity == a.entity != b.entity
+    assert words == ["she", "Clara Winter", "Ruth Hale"]
+    same = [[mention.entity == each.mentions[0].entity for mention in each.mentions[1:]] for each in found]
+    assert same == [[True, False], [False, True], [False, False], [True, False]]
     assert first.labels == {"A": "True", "B": "False"}
-    coreferent = sum(mention.entity == each.mentions[0].entity for each in found for mention in each.mentions[1:])
-    with (data / "gap" / "gap-development.tsv").open() as lines:
-        assert coreferent == sum(line.count("\tTRUE\t") for line in lines)
 
 
-def test_named_entities(data):
-    _, found = everything(f"ner:{data}/wikigold/wikigold.conll.txt")
-    assert found[0].text == "010 is the tenth album from Japanese Punk Techno band The Mad Capsule Markets ."
-    assert [found[0].word(place) for place in range(3)] == ["010", "is", "the"]
-    assert found[0].words[0].labels == {"ner": "I-MISC"}
-    assert sum(word.labels["ner"] != "O" for each in found for word in each.words) == 1447 + 1392 + 1958 + 1634
-    assert len({each.document for each in found}) == 145
+def test_named_entities(sample):
+    _, found = everything(f"ner:{sample}/entities.txt")
+    assert [each.text for each in found] == [
+        "Clara Winter left Leeds for the Harbour Bank .",
+        "She likes Danish films .",
+        "Oslo is cold .",
+    ]
+    tags = [[word.labels["ner"] for word in each.words if word.labels["ner"] != "O"] for each in found]
+    assert tags == [["I-PER", "I-PER", "I-LOC", "I-ORG", "I-ORG"], ["I-MISC"], ["I-LOC"]]
+    assert found[0].document == found[1].document != found[2].document
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])

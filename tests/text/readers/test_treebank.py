@@ -17,10 +17,21 @@ def naive_blocks(path: Path) -> list[list[str]]:
     return [block.splitlines() for block in path.read_text().strip().split("\n\n")]
 
 
-def test_gum_is_read_without_loss(gum, data):
-    blocks = naive_blocks(data / "ud_gum" / "en_gum-ud-dev.conllu")
-    assert len(gum) == len(blocks) == 1575
-    for sentence, block in zip(gum, blocks, strict=True):
+@pytest.fixture(params=["sample", "data"])
+def known(request):
+    """A treebank as read, its blocks, and how many sentences, words, mentions, coreferent and other pairs it has."""
+    folder = request.getfixturevalue(request.param)
+    name, path, counts = {
+        "sample": ("treebank", folder / "treebank.conllu", (6, 75, 28, (9, 21))),
+        "data": ("gum", folder / "ud_gum" / "en_gum-ud-dev.conllu", (1575, 28_119, 7897, (586, 7887))),
+    }[request.param]
+    return request.getfixturevalue(name), naive_blocks(path), counts
+
+
+def test_a_treebank_is_read_without_loss(known):
+    sentences, blocks, (count, words, *_) = known
+    assert len(sentences) == len(blocks) == count
+    for sentence, block in zip(sentences, blocks, strict=True):
         rows = [line.split("\t") for line in block if re.match(r"\d+\t", line)]
         assert len(sentence.words) == len(rows)
         assert f"# text = {sentence.text}" in block and f"# sent_id = {sentence.id}" in block
@@ -29,7 +40,7 @@ def test_gum_is_read_without_loss(gum, data):
             known = {"lemma": row[2], "upos": row[3], "xpos": row[4], "deprel": row[7]}
             assert word.labels == {name: value for name, value in known.items() if value != "_"}
             assert (0 if word.governor is None else word.governor + 1) == int(row[6])
-    assert sum(len(sentence.words) for sentence in gum) == 28_119
+    assert sum(len(sentence.words) for sentence in sentences) == words
 
 
 def test_gum_documents_and_empty_nodes(gum, gum_read):
@@ -54,19 +65,21 @@ def naive_mentions(block: list[str]) -> list[tuple[str, tuple[int, ...]]]:
     return found
 
 
-def test_gum_mentions(gum, data):
+def test_mentions(known):
+    sentences, blocks, (*_, mentions, _) = known
     total = 0
-    for sentence, block in zip(gum, naive_blocks(data / "ud_gum" / "en_gum-ud-dev.conllu"), strict=True):
+    for sentence, block in zip(sentences, blocks, strict=True):
         expected = naive_mentions(block)
         assert sorted((mention.entity, mention.words) for mention in sentence.mentions) == sorted(expected)
         total += len(expected)
-    assert total == 7897
+    assert total == mentions
 
 
-def test_noun_pronoun_pairs_of_gum(gum):
-    pairs = [(sentence, pair) for sentence in gum for pair in noun_pronoun(sentence)]
+def test_noun_pronoun_pairs(known):
+    sentences, _, (*_, counts) = known
+    pairs = [(sentence, pair) for sentence in sentences for pair in noun_pronoun(sentence)]
     coreferent = [(sentence, pair) for sentence, pair in pairs if pair.coreferent]
-    assert (len(coreferent), len(pairs) - len(coreferent)) == (586, 7887)
+    assert (len(coreferent), len(pairs) - len(coreferent)) == counts
     for sentence, pair in pairs:
         assert sentence.words[pair.noun].labels["upos"] in ("NOUN", "PROPN")
         assert sentence.words[pair.pronoun].labels["upos"] == "PRON"
@@ -75,18 +88,18 @@ def test_noun_pronoun_pairs_of_gum(gum):
 @pytest.mark.parametrize(
     ("id", "noun", "pronoun", "coreferent"),
     [
-        ("GUM_fiction_beast-7", "mother", "she", True),
-        ("GUM_fiction_beast-7", "father", "she", False),
-        ("GUM_fiction_beast-7", "mass", "she", False),
-        ("GUM_bio_emperor-2", "Joshua", "himself", True),
-        ("GUM_bio_emperor-2", "San", "himself", False),
-        ("GUM_letter_arendt-25", "doctor", "he", True),
-        ("GUM_letter_arendt-25", "episode", "he", False),
-        ("GUM_court_negligence-50", "wrongdoer", "He", True),
+        ("own_fiction_mill-1", "miller", "he", True),
+        ("own_fiction_mill-1", "dog", "he", False),
+        ("own_fiction_mill-1", "dog", "it", True),
+        ("own_fiction_mill-2", "daughter", "herself", True),
+        ("own_fiction_mill-2", "neighbours", "she", False),
+        ("own_news_bank-1", "Leeds", "its", False),
+        ("own_news_bank-1", "owner", "his", True),
+        ("own_news_bank-3", "owner", "she", False),
     ],
 )
-def test_pairs_that_a_reader_would_make(gum, id, noun, pronoun, coreferent):
-    (sentence,) = [sentence for sentence in gum if sentence.id == id]
+def test_pairs_that_a_reader_would_make(treebank, id, noun, pronoun, coreferent):
+    (sentence,) = [sentence for sentence in treebank if sentence.id == id]
     verdicts = {
         pair.coreferent
         for pair in noun_pronoun(sentence)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def work(
     worker: "Worker", parts: Iterator["Part"], address: str | None = None, workers: int | None = None
 ) -> Generator[dict[str, Any], None, None]:
-    """The record of each part, as soon as it is written; what is begun when it ends early is still written."""
+    """The record of each part, as soon as it is written; after an early end, measured parts are still written."""
     writing: deque[Future[dict[str, Any]]] = deque()
     with ThreadPoolExecutor(2, thread_name_prefix="whence") as beside:
         for prepared in _ahead(beside, worker, parts):
@@ -25,7 +25,7 @@ def work(
 
 
 def _ahead(beside: ThreadPoolExecutor, worker: "Worker", parts: Iterator["Part"]) -> Iterator["Prepared"]:
-    """Every part prepared, the next one already on its way."""
+    """Every part, prepared one ahead."""
     coming: Future[Prepared] | None = None
     for part in parts:
         ready, coming = coming, beside.submit(worker.prepare, part)

@@ -1,7 +1,7 @@
-"""Parts on a Ray cluster: actors that hold the model, one part at a time each, and lost ones replaced.
+"""Parts on a Ray cluster: actors that hold the model and measure one part at a time; lost actors are replaced.
 
-An actor that dies with its node loses the part it was at. The part goes to another actor; Ray starts the actor again
-when it finds room. The same part gives the same bytes wherever it is measured, so twice does no harm. When the driver
+An actor that dies with its node loses the part it was at. The part goes to another actor; Ray restarts the actor when
+it finds room. A part gives the same bytes wherever it is measured, so measuring it twice does no harm. When the driver
 dies, Ray ends its actors.
 """
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from whence.corpus.parts import Part
     from whence.corpus.worker import Worker
 
-# how often one part may be lost before it is taken to be the cause
+# how often one part may be lost before it is held to be the cause
 LOSSES = 5
 # seconds for one worker to get ready while none is at work; Ray itself takes 60 to notice a process that died before it
-# reported for work (worker_register_timeout_seconds), so two such deaths in a row still pass
+# registered (worker_register_timeout_seconds), so two such deaths in a row are still tolerated
 PATIENCE = 300
 log = logging.getLogger("whence")
 
@@ -50,7 +50,7 @@ class _Shipped:
 
 
 class _Actor:
-    """Lives on some node of the cluster, in a process of its own."""
+    """A worker in its own process on some node of the cluster."""
 
     def __init__(self, shipped: list[Any]):
         import ray
@@ -58,7 +58,7 @@ class _Actor:
         self._worker = ray.get(shipped[0]).worker()
 
     def ready(self) -> None:
-        """Comes back when the model is there."""
+        """Returns once the model is loaded."""
 
     def do(self, part: "Part") -> dict[str, Any]:
         return self._worker.do(part)
@@ -67,12 +67,12 @@ class _Actor:
 def work(
     worker: "Worker", parts: Iterator["Part"], address: str | None = None, workers: int | None = None
 ) -> Generator[dict[str, Any], None, None]:
-    """The record of each part, in the order they get done. At most one part per actor is on its way."""
+    """The record of each part, in the order they are finished. At most one part per actor is in flight."""
     with _connected(address) as ray:
         first = next(parts, None)
         if first is None:
             return
-        shipped = _shipped(ray, worker)  # held until the end: an actor that is started again asks for it again
+        shipped = _shipped(ray, worker)  # held until the end: a restarted actor fetches it again
         actors = _actors(ray, worker, shipped, workers)
         try:
             yield from _shared_out(ray, actors, chain([first], parts))
@@ -83,7 +83,7 @@ def work(
 
 @contextmanager
 def _connected(address: str | None) -> Iterator[Any]:
-    """Ray, started on this machine or joined at the address, and left afterwards; one that was there stays."""
+    """Ray, started here or joined at the address, and shut down afterwards unless it was running before."""
     try:
         import ray
     except ImportError as error:
@@ -122,7 +122,7 @@ def _actors(ray: Any, worker: "Worker", shipped: Any, count: int | None) -> list
 
 
 def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterator[dict[str, Any]]:
-    """Gives a part to every actor that is ready, and again what a lost actor had."""
+    """Gives a part to every actor that is ready, and the part of a lost actor to another."""
     again: deque[Part] = deque()
     losses: dict[int, int] = {}
     busy: dict[Any, tuple[Any, Part | None]] = {_ready(actor): (actor, None) for actor in actors}
@@ -142,7 +142,7 @@ def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterato
                 again.append(part)
                 _count_loss(losses, part, error)
                 busy[_ready(actor)] = (actor, None)
-            elif not busy and not idle:  # one that cannot even get ready never will
+            elif not busy and not idle:  # an actor that cannot even get ready never will
                 raise BadInput(f"No Ray worker could be started ({_first(error)}).") from error
             else:
                 log.warning("a worker could not be started (%s); the others go on without it", _first(error))
@@ -155,19 +155,19 @@ def _shared_out(ray: Any, actors: list[Any], parts: Iterator["Part"]) -> Iterato
 
 
 def _ended(ray: Any, busy: Mapping[Any, tuple[Any, "Part | None"]]) -> Any:
-    """The call that ends first; a part takes its time, and to get ready while nobody works there is a limit."""
+    """The call that ends first; a part may take any time, getting ready while none works only PATIENCE."""
     working = any(part is not None for _, part in busy.values())
     done, _ = ray.wait(list(busy), num_returns=1, timeout=None if working else PATIENCE)
     if not done:
         raise BadInput(
             f"No Ray worker was ready within {PATIENCE} seconds; look whether the cluster has nodes with free CPUs and"
-            " memory for the model, then start the run again: it goes on where it stopped."
+            " memory for the model, then start the run again: it resumes where it stopped."
         )
     return done[0]
 
 
 def _ready(actor: Any) -> Any:
-    """A call that waits through restarts, until there is room."""
+    """A call that waits through restarts until the actor is ready."""
     return actor.ready.options(max_task_retries=-1).remote()
 
 
@@ -182,7 +182,7 @@ def _count_loss(losses: dict[int, int], part: "Part", error: Exception) -> None:
 
 
 def _own(error: Any) -> BaseException:
-    """The error as it was raised there."""
+    """The error as the worker raised it."""
     return error.cause if isinstance(error.cause, WhenceError) else error
 
 

@@ -26,8 +26,8 @@ Direction = Float[Tensor, "*t s"] | str | None
 
 @dataclass(frozen=True)
 class Alternative:
-    """Both attentions of one head, the largest change of a weight, and what the change did: to the head's output and to
-    the logits (for a model without a head: to its last states), at most, of any token, relative to that token's own.
+    """Both attentions of one head, the largest change of a weight, and the largest relative change of any token: of the
+    head's output and of the logits (of the last states, in a model without an LM head).
     """
 
     layer: int
@@ -48,10 +48,10 @@ def alternative_of(
     direction: Direction = None,
     seed: int = 0,
 ) -> Alternative:
-    """The head's attention moved as far as it can go, at one row or at all, and the model run again with it.
+    """The head's attention moved as far as it can go, in one row or in all, and the model run again with it.
 
-    Without a direction: a random one, in units of the weights. A given one is projected on the null space; "unlike"
-    goes to the distribution least like the original.
+    The default direction is random, in units of the weights. A vector is projected on the null space; "unlike" goes to
+    the distribution least like the original.
     """
     _check(anatomy, batch, layer, head, row, direction)
     before = walk(anatomy, batch, lambda block: block if block.layer == layer else None, logits=True)
@@ -99,12 +99,12 @@ def _change(
     if row is not None:
         seen = seen & (torch.arange(weights.shape[1], device=seen.device) == row)[:, None]
     if isinstance(direction, str):
-        moved = [unlike(*parts) for parts in zip(weights, values, seen, strict=True)]
+        moved = [unlike(*sequence) for sequence in zip(weights, values, seen, strict=True)]
     else:
         draws = _draws(direction, weights, seed)
         scale = weights if direction is None else torch.ones_like(weights)
-        parts = zip(weights, values, seen, draws, scale, strict=True)
-        moved = [along(*part) for part in parts]
+        sequences = zip(weights, values, seen, draws, scale, strict=True)
+        moved = [along(*sequence) for sequence in sequences]
     return torch.stack(moved).to(block.attention.dtype)
 
 
@@ -118,7 +118,7 @@ def _draws(
 
 
 def _unmoved(block: Block, mask: Bool[Tensor, "b s"], head: int, row: int | None) -> str:
-    """Why nothing moved: no null space at all, or none where the row looks."""
+    """Why nothing moved: no null space at all, or none over the sources that the row sees."""
     tokens, most = int(mask.sum(dim=-1).max()), int(rank(block, mask)[:, head].max())
     reason = f"the mask or the weights themselves leave too few tokens to {'any row' if row is None else f'row {row}'}"
     if not bool(nullity_with_sums(block, mask)[:, head].any()):

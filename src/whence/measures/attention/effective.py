@@ -1,4 +1,4 @@
-"""What of the attention matters: effective and null attention, rank and nullity, per head (Brunner et al. 2020)."""
+"""Which part of attention matters: effective and null attention, rank and nullity, per head (Brunner et al. 2020)."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,10 +32,10 @@ def correlation(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None
     pairs = support(block, mask).to(torch.float64).expand_as(block.attention)
     raw, reached = single(block.attention).double(), effective(block, mask, tolerance).double()
     count = pairs.sum(dim=(-1, -2), keepdim=True)
-    raw, reached = ((part - (part * pairs).sum(dim=(-1, -2), keepdim=True) / count) * pairs for part in (raw, reached))
+    raw, reached = ((side - (side * pairs).sum(dim=(-1, -2), keepdim=True) / count) * pairs for side in (raw, reached))
     lengths = raw.norm(dim=(-1, -2)) * reached.norm(dim=(-1, -2))
-    found = (raw * reached).sum(dim=(-1, -2)) / lengths.clamp(min=1e-30)
-    return torch.where(lengths > 1e-12, found, 1.0).float()
+    coefficients = (raw * reached).sum(dim=(-1, -2)) / lengths.clamp(min=1e-30)
+    return torch.where(lengths > 1e-12, coefficients, 1.0).float()
 
 
 def rank(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
@@ -53,7 +53,7 @@ def nullity(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = N
 
 
 def nullity_with_sums(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Int[Tensor, "b h"]:
-    """Dimension of those that keep the row's sum as well: s - rank([T, 1]), at least s - d_v - 1."""
+    """Dimension of those changes that also keep the row's sum: s - rank([T, 1]), at least s - d_v - 1."""
     values, cut = outputs(block), cut_of(block, tolerance)
     columns = basis(values, mask[:, None], cut)
     ones = mask[:, None, :, None].to(columns.dtype)

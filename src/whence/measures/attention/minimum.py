@@ -1,4 +1,4 @@
-"""The smallest attention that does the same and keeps the row sums; entries may be negative.
+"""The smallest attention with the same output and the same row sums; entries may be negative.
 
 Brunner et al. (2020, section 3.4) leave it open, as they do the smallest *distribution* (see `simplex`).
 """
@@ -25,7 +25,7 @@ def minimum_norm(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | Non
 
 
 def _ones_outside(block: Block, seen: Bool[Tensor, "b #h t s"], tolerance: float | None) -> Float[Tensor, "b h t s"]:
-    """What of each row's ones lies outside the column space of T, as a unit vector; zero when nothing does."""
+    """The part of each row's ones outside the column space of T, as a unit vector; zero if there is none."""
     ones = seen.double().expand(block.attention.shape)
     outside = ones - project_block(ones, block, seen, tolerance)
     squared, counts = outside.square().sum(dim=-1, keepdim=True), seen.sum(dim=-1)

@@ -18,14 +18,14 @@ def along(
     """Every row moved as far as the simplex lets it: A + lambda A~, A~ in the left null space of [T, 1].
 
     lambda = min over a~_j < 0 of -a_j / a~_j (Brunner et al. 2020, section 3.3). A~ is the draw projected on the null
-    space in units of `scale`: ones project plainly; the weights themselves keep tiny weights from stopping it at once.
+    space in units of `scale`: ones project plainly; with the weights, tiny weights do not stop the move at once.
     """
-    out = weights.clone()
+    moved = weights.clone()
     for row in seen.any(dim=-1).nonzero().flatten().tolist():
         sources = seen[row]
         step = null_direction(draws[row, sources], values[sources], scale[row, sources])
-        out[row, sources] = furthest(weights[row, sources], step)
-    return out
+        moved[row, sources] = furthest(weights[row, sources], step)
+    return moved
 
 
 def unlike(
@@ -36,11 +36,11 @@ def unlike(
     argmin <a, a'> with a' [T, 1] = a [T, 1], a' >= 0: a linear programme, solved at a corner, where at most d_v + 1
     weights are left.
     """
-    out = weights.clone()
+    replaced = weights.clone()
     for row in seen.any(dim=-1).nonzero().flatten().tolist():
         sources = seen[row]
-        out[row, sources] = _corner(weights[row, sources], _with_ones(values[sources]))
-    return out
+        replaced[row, sources] = _corner(weights[row, sources], _with_ones(values[sources]))
+    return replaced
 
 
 def null_direction(
@@ -67,16 +67,16 @@ def furthest(weights: Float[Tensor, " s"], step: Float[Tensor, " s"]) -> Float[T
 
 
 def _with_ones(values: Float[Tensor, "s d"]) -> Float[Tensor, "s e"]:
-    """[V, 1] with both of one size, so that a tolerance means the same for both."""
+    """[V, 1] scaled to one size, so that a tolerance means the same for both."""
     size = values.norm(dim=-1).max().clamp(min=torch.finfo(values.dtype).tiny)
     return torch.cat([values / size, torch.ones_like(values[:, :1])], dim=-1)
 
 
 def _corner(weights: Float[Tensor, " s"], columns: Float[Tensor, "s e"]) -> Float[Tensor, " s"]:
     try:
-        from scipy.optimize import linprog  # an extra: transformers imports it at every start where it is installed
+        from scipy.optimize import linprog  # optional, because transformers imports it at every start if it is there
     except ImportError as error:
         raise Unsupported('The direction "unlike" needs SciPy: pip install "whence[optimize]".') from error
     costs, equations = weights.cpu().numpy(), columns.T.cpu().numpy()
-    found = linprog(costs, A_eq=equations, b_eq=equations @ costs, bounds=(0, None), method="highs")
-    return weights if found.x is None else torch.from_numpy(found.x).clamp(min=0).to(weights)
+    solution = linprog(costs, A_eq=equations, b_eq=equations @ costs, bounds=(0, None), method="highs")
+    return weights if solution.x is None else torch.from_numpy(solution.x).clamp(min=0).to(weights)

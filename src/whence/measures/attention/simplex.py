@@ -19,32 +19,32 @@ from whence.models.block import Block
 from whence.models.precision import single
 
 STEPS = 100
-# by how much |x|^2 / 2 may be above the smallest: where Newton's method ends, and what a row is given out with at most
+# how far |x|^2 / 2 may be above the smallest: where Newton's method ends, and at most in a row that is returned
 SOLVED, CERTIFIED = 1e-12, 1e-10
 # mu shrinks to a tenth where the rounded equations are met up to so much of sqrt(mu), and far more where nearly exact
 NEAR, EXACT, SHRINK, LEAP = 0.2, 0.03, 0.1, 1e-3
 LEAST = 1e-32
-# of the diagonal, added to it: little slows no row down, more steadies one whose equations are not independent
+# share of the diagonal added to it: little slows no row down, more regularises equations that are not independent
 LIFTS = (1e-13, 1e-11, 1e-15)
-# a step ends where the slope along it has fallen to half, looked for at so many places
+# the line search ends where the slope has fallen to half, and tries at most so many places
 TURNED, PLACES = 0.5, 20
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with one basis: a, what x U has to be, and which entries a row may use (1) or not (0)."""
+    """Rows that share a basis: a, the required x U, and which entries a row may use (1) or not (0)."""
 
     columns: Float[Tensor, "s e"]
     pairs: Float[Tensor, "s e*e"]
-    given: Float[Tensor, "r s"]
-    wanted: Float[Tensor, "r e"]
+    original: Float[Tensor, "r s"]
+    required: Float[Tensor, "r e"]
     allowed: Float[Tensor, "r s"]
 
-    def missing(self, weights: Float[Tensor, "r s"]) -> Float[Tensor, "r e"]:
-        return self.wanted - (weights * self.allowed) @ self.columns
+    def residual(self, weights: Float[Tensor, "r s"]) -> Float[Tensor, "r e"]:
+        return self.required - (weights * self.allowed) @ self.columns
 
-    def __getitem__(self, kept: Bool[Tensor, " r"]) -> "Rows":
-        return Rows(self.columns, self.pairs, self.given[kept], self.wanted[kept], self.allowed[kept])
+    def __getitem__(self, selected: Bool[Tensor, " r"]) -> "Rows":
+        return Rows(self.columns, self.pairs, self.original[selected], self.required[selected], self.allowed[selected])
 
 
 def minimum_norm_simplex(
@@ -53,7 +53,7 @@ def minimum_norm_simplex(
     """The probability distribution of smallest norm with the same head output, over what each row sees.
 
     argmin |a'|^2 with a' T = a T, sum a' = 1, a' >= 0 (left open by Brunner et al. 2020, section 3.4). NaN in rows
-    whose solution does not prove itself.
+    whose solution is not certified.
     """
     need_rows_of_one(block, mask)
     weights, values, seen = single(block.attention), outputs(block), support(block, mask)
@@ -63,7 +63,7 @@ def minimum_norm_simplex(
     shared = weights.shape[1] // values.shape[1]
     grouped = rearrange(weights.double(), "b (g k) t s -> (b g) (k t) s", k=shared)
     allowed = repeat(seen.expand(-1, values.shape[1], -1, -1), "b g t s -> (b g) (k t) s", k=shared)
-    solved = torch.stack([smallest(*parts) for parts in zip(grouped, columns, allowed, strict=True)])
+    solved = torch.stack([smallest(*group) for group in zip(grouped, columns, allowed, strict=True)])
     return rearrange(solved, "(b g) (k t) s -> b (g k) t s", b=len(weights), k=shared).to(weights.dtype)
 
 
@@ -81,7 +81,7 @@ def basis_with_ones(values: Float[Tensor, "b g s d"], mask: Bool[Tensor, "b s"],
 def smallest(
     weights: Float[Tensor, "r s"], columns: Float[Tensor, "s e"], seen: Bool[Tensor, "r s"]
 ) -> Float[Tensor, "r s"]:
-    """The smallest distribution for each row, NaN where its proof fails."""
+    """The smallest distribution for each row, NaN where it is not certified."""
     solved, gap = solve(weights, columns, seen)
     return solved.masked_fill((gap > CERTIFIED)[:, None], torch.nan)
 
@@ -102,18 +102,18 @@ def solve(
 
 
 def _followed(rows: Rows, lift: float) -> tuple[Float[Tensor, "r s"], Float[Tensor, " r"]]:
-    """The same by one lift of the diagonal; rows that are solved leave the others."""
-    prices, rounding = rows.wanted, rows.allowed.sum(dim=-1, keepdim=True).clamp(min=1) ** -2
+    """The same with one lift of the diagonal; solved rows drop out of the iteration."""
+    prices, rounding = rows.required, rows.allowed.sum(dim=-1, keepdim=True).clamp(min=1) ** -2
     solved, gap = torch.zeros_like(rows.allowed), torch.full_like(rows.allowed[:, 0], torch.inf)
-    here = torch.arange(len(gap), device=gap.device)
+    active = torch.arange(len(gap), device=gap.device)
     for step in range(STEPS + 1):
-        found, left = _proved(prices @ rows.columns.T, prices, rows)
-        better = left < gap[here]
-        solved[here[better]], gap[here[better]] = found[better], left[better]
-        unsolved = left > SOLVED
+        candidate, remaining = _proved(prices @ rows.columns.T, prices, rows)
+        better = remaining < gap[active]
+        solved[active[better]], gap[active[better]] = candidate[better], remaining[better]
+        unsolved = remaining > SOLVED
         if step == STEPS or not bool(unsolved.any()):
             break
-        here, rows = here[unsolved], rows[unsolved]
+        active, rows = active[unsolved], rows[unsolved]
         prices, rounding = _step(prices[unsolved], rounding[unsolved], rows, lift)
     return solved, gap
 
@@ -126,27 +126,28 @@ def _proved(
     |a|^2 / 2 is at most |a - x|^2 / 2 + a max(0, -U y) above the smallest, whatever y is. Where nearly all weight is on
     one token no y of a usable size makes the outputs equal, and a itself is the answer.
     """
-    found = scores.clamp(min=0) * rows.allowed
-    own = (rows.given - found).square().sum(dim=-1) / 2 + (rows.given * (-scores).clamp(min=0)).sum(dim=-1)
-    left = rows.missing(found).norm(dim=-1) * prices.norm(dim=-1).clamp(min=1)
-    return torch.where((own < left)[:, None], rows.given, found), torch.minimum(own, left).nan_to_num(torch.inf)
+    solution = scores.clamp(min=0) * rows.allowed
+    own_gap = (rows.original - solution).square().sum(dim=-1) / 2 + (rows.original * (-scores).clamp(min=0)).sum(dim=-1)
+    gap = rows.residual(solution).norm(dim=-1) * prices.norm(dim=-1).clamp(min=1)
+    better = torch.where((own_gap < gap)[:, None], rows.original, solution)
+    return better, torch.minimum(own_gap, gap).nan_to_num(torch.inf)
 
 
 def _step(
     prices: Float[Tensor, "r e"], rounding: Float[Tensor, "r 1"], rows: Rows, lift: float
 ) -> tuple[Float[Tensor, "r e"], Float[Tensor, "r 1"]]:
-    """Newton's step for the rounded equations, and how round they are next."""
+    """A Newton step on the rounded equations, and the rounding of the next one."""
     scores = prices @ rows.columns.T
-    missing = rows.missing(_rounded(scores, rounding)[0]).norm(dim=-1, keepdim=True) / rounding.sqrt()
-    factor = torch.where(missing < EXACT, LEAP, torch.where(missing < NEAR, SHRINK, 1.0))
+    residual = rows.residual(_rounded(scores, rounding)[0]).norm(dim=-1, keepdim=True) / rounding.sqrt()
+    factor = torch.where(residual < EXACT, LEAP, torch.where(residual < NEAR, SHRINK, 1.0))
     rounding = (factor * rounding).clamp(min=LEAST)
     weights, slopes = _rounded(scores, rounding)
-    missing = rows.missing(weights)
-    matrix = ((slopes * rows.allowed) @ rows.pairs).unflatten(1, (missing.shape[1], -1))
+    residual = rows.residual(weights)
+    matrix = ((slopes * rows.allowed) @ rows.pairs).unflatten(1, (residual.shape[1], -1))
     diagonal = matrix.diagonal(dim1=1, dim2=2)
     diagonal += lift * diagonal.mean(dim=-1, keepdim=True) + 1e-18
-    change = torch.cholesky_solve(missing[..., None], torch.linalg.cholesky_ex(matrix).L)[..., 0]
-    length = _length(scores, change, missing, rounding, rows)
+    change = torch.cholesky_solve(residual[..., None], torch.linalg.cholesky_ex(matrix).L)[..., 0]
+    length = _length(scores, change, residual, rounding, rows)
     return prices + length * change, rounding
 
 
@@ -163,31 +164,31 @@ def _rounded(
 def _length(
     scores: Float[Tensor, "r s"],
     change: Float[Tensor, "r e"],
-    missing: Float[Tensor, "r e"],
+    residual: Float[Tensor, "r e"],
     rounding: Float[Tensor, "r 1"],
     rows: Rows,
 ) -> Float[Tensor, "r 1"]:
-    """How far to go: 1, or where the slope along the step has turned; by Newton's method between bounds."""
+    """Line search: 1, or where the slope along the step has turned; by Newton's method between bounds."""
     moves = (change @ rows.columns.T) * rows.allowed
-    first, goal = (missing * change).sum(dim=-1), (rows.wanted * change).sum(dim=-1)
-    length, low, high = torch.ones_like(first), torch.zeros_like(first), torch.full_like(first, torch.inf)
-    here = torch.arange(len(first), device=first.device)
+    initial, goal = (residual * change).sum(dim=-1), (rows.required * change).sum(dim=-1)
+    length, low, high = torch.ones_like(initial), torch.zeros_like(initial), torch.full_like(initial, torch.inf)
+    active = torch.arange(len(initial), device=initial.device)
     for _ in range(PLACES):
-        weights, slopes = _rounded(scores[here] + length[here, None] * moves[here], rounding[here])
-        slope = goal[here] - (moves[here] * weights).sum(dim=-1)
-        far = slope.abs() > TURNED * first[here]
-        if not bool(far.any()):
+        weights, slopes = _rounded(scores[active] + length[active, None] * moves[active], rounding[active])
+        slope = goal[active] - (moves[active] * weights).sum(dim=-1)
+        steep = slope.abs() > TURNED * initial[active]
+        if not bool(steep.any()):
             break
-        here, slope, bend = here[far], slope[far], (moves[here[far]].square() * slopes[far]).sum(dim=-1)
-        low[here] = torch.where(slope > 0, length[here], low[here])
-        high[here] = torch.where(slope > 0, high[here], length[here])
-        length[here] = _between(length[here] + slope / bend, length[here], low[here], high[here])
+        active, slope, bend = active[steep], slope[steep], (moves[active[steep]].square() * slopes[steep]).sum(dim=-1)
+        low[active] = torch.where(slope > 0, length[active], low[active])
+        high[active] = torch.where(slope > 0, high[active], length[active])
+        length[active] = _between(length[active] + slope / bend, length[active], low[active], high[active])
     return length[:, None]
 
 
 def _between(
-    guess: Float[Tensor, " r"], last: Float[Tensor, " r"], low: Float[Tensor, " r"], high: Float[Tensor, " r"]
+    guess: Float[Tensor, " r"], current: Float[Tensor, " r"], low: Float[Tensor, " r"], high: Float[Tensor, " r"]
 ) -> Float[Tensor, " r"]:
-    """The guess if it lies between the bounds; else their middle, or twice the last where there is no upper one."""
-    middle = torch.where(high.isinf(), 2 * last, (low + high) / 2)
+    """The guess if it lies between the bounds; else their middle, or twice the current one without an upper bound."""
+    middle = torch.where(high.isinf(), 2 * current, (low + high) / 2)
     return torch.where((guess > low) & (guess < high), guess, middle)

@@ -1,4 +1,4 @@
-"""What a head can tell apart: orthonormal bases of the column space of T = V W_O, of which a head gives A T.
+"""What a head can tell apart: orthonormal bases of the column space of T = V W_O, where A T is what a head gives.
 
 T has the column space of V where both have full rank with room to spare, and heads that share V share that. Cholesky
 factors of Gram matrices in float64 come first; an SVD settles what they leave in doubt.
@@ -20,7 +20,7 @@ from whence.models.precision import single
 TRUSTED = 1e5
 # condition numbers of a slice of W_O up to which V may stand in for T; the tighter bound leaves fewer rows in doubt
 ROOM = (8.0, 30.0)
-# what `room` gave, by where the weights send a random vector: a short text would pay more for it than for all else
+# results of `room` by the image of a random vector under the weights: it would cost a short text more than all else
 REMEMBERED = 4096
 _rooms: dict[tuple[object, ...], float] = {}
 
@@ -57,22 +57,22 @@ def outputs(block: Block) -> Float[Tensor, "b g s d"]:
     if block.parts is None:
         return block.grouped_values.double()
     triangle = torch.linalg.qr(block.parts.projection.weight.double().mT, mode="r").R
-    missing = triangle.shape[-1] - triangle.shape[-2]  # where the model is narrower than one head
-    return einsum(block.values.double(), pad(triangle, (0, 0, 0, missing)), "b h s d, h e d -> b h s e")
+    padding = triangle.shape[-1] - triangle.shape[-2]  # where the model is narrower than one head
+    return einsum(block.values.double(), pad(triangle, (0, 0, 0, padding)), "b h s d, h e d -> b h s e")
 
 
 def room(block: Block) -> float:
-    """A bound from above on the condition number of every head's slice of W_O, one of ROOM; infinite past those."""
+    """An upper bound on the condition number of every head's slice of W_O, one of ROOM; infinite beyond those."""
     if block.parts is None:
         return torch.inf
     weight = single(block.parts.projection.weight)
-    seen = (weight @ _direction(weight.shape[-1]).to(weight)).cpu().numpy().tobytes()
-    known = (weight.shape, weight.dtype, seen)
-    if known not in _rooms:
+    image = (weight @ _direction(weight.shape[-1]).to(weight)).cpu().numpy().tobytes()
+    key = (weight.shape, weight.dtype, image)
+    if key not in _rooms:
         if len(_rooms) >= REMEMBERED:
             _rooms.clear()
-        _rooms[known] = _room(weight)
-    return _rooms[known]
+        _rooms[key] = _room(weight)
+    return _rooms[key]
 
 
 def _room(weight: Float[Tensor, "h d m"]) -> float:
@@ -93,12 +93,12 @@ def basis(values: Float[Tensor, "b g s d"], sources: Bool[Tensor, "b #g s"], cut
     smallest = cut.limits(counts, values)
     flat = rearrange(values.double(), "b g s d -> (b g) s d")
     flat = flat if bool(sources.all()) else flat * sources[..., None]
-    out, sure = _first_guess(flat, sources, smallest, twice=cut.dtype == torch.float64)
+    bases, sure = _first_guess(flat, sources, smallest, twice=cut.dtype == torch.float64)
     if cut.slack > 1:
-        return rearrange(out.masked_fill(~sure[:, None, None], torch.nan), "(b g) s d -> b g s d", b=values.shape[0])
+        return rearrange(bases.masked_fill(~sure[:, None, None], torch.nan), "(b g) s d -> b g s d", b=values.shape[0])
     for index in (~sure).nonzero().flatten().tolist():
-        out[index, sources[index]] = settled(flat[index, sources[index]], smallest[index])
-    return rearrange(out, "(b g) s d -> b g s d", b=values.shape[0])
+        bases[index, sources[index]] = settled(flat[index, sources[index]], smallest[index])
+    return rearrange(bases, "(b g) s d -> b g s d", b=values.shape[0])
 
 
 def trusted(condition: Float[Tensor, "*n"], smallest: Float[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
@@ -107,14 +107,14 @@ def trusted(condition: Float[Tensor, "*n"], smallest: Float[Tensor, "*n"]) -> Bo
 
 
 def certain(gram: Float[Tensor, "*n d d"], smallest: Float[Tensor, "*n"]) -> Bool[Tensor, "*n"]:
-    """The same, asked of G = V^T V alone: G - smallest^2 |G| has a Cholesky factor only if no eigenvalue is below."""
+    """The same, from G = V^T V alone: G - smallest^2 |G| has a Cholesky factor only if no eigenvalue is below."""
     floor = smallest.clamp(min=1 / TRUSTED).square() * torch.linalg.matrix_norm(gram)
     lowered = gram - torch.diag_embed(floor[..., None].expand(gram.shape[:-1]))
     return (torch.linalg.cholesky_ex(lowered).info == 0) & (floor > 0)
 
 
 def inverse_factor(gram: Float[Tensor, "*n d d"]) -> tuple[Float[Tensor, "*n d d"], Float[Tensor, "*n"]]:
-    """M with G^-1 = M^T M, and a bound from above on the condition number of V where G = V^T V."""
+    """M with G^-1 = M^T M, and an upper bound on the condition number of V where G = V^T V."""
     factor, failed = torch.linalg.cholesky_ex(gram)
     inverse = _lower_inverse(factor)
     condition = torch.linalg.matrix_norm(gram).sqrt() * torch.linalg.matrix_norm(inverse)

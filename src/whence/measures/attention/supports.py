@@ -1,4 +1,4 @@
-"""Rows of weights projected on what their target sees: the same for all, or under a mask each its own sources."""
+"""Rows of weights projected on the sources their target sees: the same for all or, under a mask, its own."""
 
 from dataclasses import replace
 
@@ -54,11 +54,11 @@ def project_block(
     cut, slack = cut_of(block, tolerance), room(block)
     if slack == torch.inf:
         return project(weights, outputs(block), seen, cut)
-    found = project(weights, single(block.grouped_values), seen, replace(cut, slack=slack))
-    doubt = found.isnan().any(dim=-1).any(dim=1).any(dim=0)
+    projected = project(weights, single(block.grouped_values), seen, replace(cut, slack=slack))
+    doubt = projected.isnan().any(dim=-1).any(dim=1).any(dim=0)
     if bool(doubt.any()):
-        found[:, :, doubt] = project(weights[:, :, doubt], outputs(block), seen[:, :, doubt], cut)
-    return found
+        projected[:, :, doubt] = project(weights[:, :, doubt], outputs(block), seen[:, :, doubt], cut)
+    return projected
 
 
 def project(
@@ -94,8 +94,8 @@ def _project_alike(
     """All targets see the same sources: A U U^T."""
     columns = columns.to(weights.dtype)
     grouped = rearrange(weights, "b (g k) t s -> b g (k t) s", g=columns.shape[1])
-    out = rearrange((grouped @ columns) @ columns.mT, "b g (k t) s -> b (g k) t s", t=weights.shape[2])
-    return out if bool(targets.all()) else out * targets[..., None]
+    projected = rearrange((grouped @ columns) @ columns.mT, "b g (k t) s -> b (g k) t s", t=weights.shape[2])
+    return projected if bool(targets.all()) else projected * targets[..., None]
 
 
 def _project_rows(
@@ -107,9 +107,9 @@ def _project_rows(
     passes: int,
 ) -> Float[Tensor, "n k t s"]:
     """Every target sees sources of its own: few distinct values leave the weights as they are, many need a solve."""
-    which = _first_equal(values, seen.any(dim=1))
-    counts = torch.zeros_like(seen, dtype=values.dtype).scatter_add(2, _like(which, seen), seen.to(values.dtype))
-    out = _averaged(weights * seen[:, None], which, counts) * seen[:, None]
+    first_equal = _first_equal(values, seen.any(dim=1))
+    counts = torch.zeros_like(seen, dtype=values.dtype).scatter_add(2, _like(first_equal, seen), seen.to(values.dtype))
+    projected = _averaged(weights * seen[:, None], first_equal, counts) * seen[:, None]
     few = counts.count_nonzero(dim=-1) <= values.shape[-1]
     sure = _independent(values, counts * few[..., None], smallest) & few
     chunks = list((~few).any(dim=0).nonzero().flatten().split(CHUNK))
@@ -118,41 +118,41 @@ def _project_rows(
         many = ~few[:, chunk]
         solved, condition = _solved(weights[:, :, chunk], values, seen[:, chunk], many, passes)
         good = many & trusted(condition, smallest[:, chunk])
-        out[:, :, chunk] = torch.where(good[:, None, :, None], solved, out[:, :, chunk])
+        projected[:, :, chunk] = torch.where(good[:, None, :, None], solved, projected[:, :, chunk])
         sure[:, chunk] |= good
-        if len(chunk) > 1 and not bool((good | ~many).all()):  # too little in common: by halves, at last each alone
+        if len(chunk) > 1 and not bool((good | ~many).all()):  # too little in common: halve, down to single targets
             chunks += chunk.chunk(2)
     if cut.slack > 1:
-        return out.masked_fill(~sure[:, None, :, None], torch.nan)
+        return projected.masked_fill(~sure[:, None, :, None], torch.nan)
     for index, row in (~sure).nonzero().tolist():
         sources = seen[index, row]
         columns = settled(values[index, sources], smallest[index, row])
-        out[index, :, row, sources] = weights[index, :, row, sources] @ columns @ columns.T
-    return out
+        projected[index, :, row, sources] = weights[index, :, row, sources] @ columns @ columns.T
+    return projected
 
 
 def _first_equal(values: Float[Tensor, "n s d"], used: Bool[Tensor, "n s"]) -> Int[Tensor, "n s"]:
     """For each source the first with the same value: in layer 1 of a model with rotary positions, the same token."""
-    which = torch.arange(values.shape[1], device=values.device).repeat(len(values), 1)
+    first = torch.arange(values.shape[1], device=values.device).repeat(len(values), 1)
     lengths = values.square().sum(dim=-1).masked_fill(~used, torch.nan).sort(dim=-1).values
     for index in (lengths.diff(dim=-1) == 0).any(dim=-1).nonzero().flatten().tolist():
         equal = values[index].unique(dim=0, return_inverse=True)[1]
-        which[index] = (equal[:, None] == equal[None, :]).int().argmax(dim=-1)
-    return which
+        first[index] = (equal[:, None] == equal[None, :]).int().argmax(dim=-1)
+    return first
 
 
-def _like(which: Int[Tensor, "n s"], rows: Tensor) -> Int[Tensor, "n *_ s"]:
-    return which.view(len(which), *(1,) * (rows.ndim - 2), -1).expand(rows.shape)
+def _like(index: Int[Tensor, "n s"], rows: Tensor) -> Int[Tensor, "n *_ s"]:
+    return index.view(len(index), *(1,) * (rows.ndim - 2), -1).expand(rows.shape)
 
 
 def _averaged(
-    weights: Float[Tensor, "n k t s"], which: Int[Tensor, "n s"], counts: Float[Tensor, "n t s"]
+    weights: Float[Tensor, "n k t s"], first_equal: Int[Tensor, "n s"], counts: Float[Tensor, "n t s"]
 ) -> Float[Tensor, "n k t s"]:
     """Sources with one value share the mean of their weights: no output can tell them apart."""
-    if torch.equal(which, torch.arange(which.shape[1], device=which.device).expand_as(which)):
+    if torch.equal(first_equal, torch.arange(first_equal.shape[1], device=first_equal.device).expand_as(first_equal)):
         return weights
-    totals = torch.zeros_like(weights).scatter_add(3, _like(which, weights), weights)
-    return (totals / counts.clamp(min=1)[:, None]).gather(3, _like(which, weights))
+    totals = torch.zeros_like(weights).scatter_add(3, _like(first_equal, weights), weights)
+    return (totals / counts.clamp(min=1)[:, None]).gather(3, _like(first_equal, weights))
 
 
 def _independent(
@@ -164,8 +164,8 @@ def _independent(
     rows = repeat(sure, "n -> n t", t=counts.shape[1]).clone()
     half = (counts.shape[1] + 1) // 2
     if half < counts.shape[1] and not bool(sure.all()):
-        parts = zip(counts[~sure].split(half, dim=1), smallest[~sure].split(half, dim=1), strict=True)
-        rows[~sure] = torch.cat([_independent(values[~sure], *part) for part in parts], dim=1)
+        halves = zip(counts[~sure].split(half, dim=1), smallest[~sure].split(half, dim=1), strict=True)
+        rows[~sure] = torch.cat([_independent(values[~sure], *piece) for piece in halves], dim=1)
     return rows
 
 
@@ -190,14 +190,14 @@ def _solved(
     inner = _inverse(
         einsum(unseen, unseen, "n m d, n l d -> n m l")[:, None] * picked[..., None] * picked[..., None, :]
     )
-    found = torch.zeros_like(weights)
+    solution = torch.zeros_like(weights)
     for _ in range(passes):
-        left = einsum((weights - found) * seen[:, None], whitened, "n k t s, n s d -> n k t d")
-        apart = einsum(left, unseen, "n k t d, n m d -> n k t m") * picked[:, None]
-        apart = einsum(apart, inner, "n k t m, n t m l -> n k t l") * picked[:, None]
-        left = left + einsum(apart, unseen, "n k t m, n m d -> n k t d")
-        found = found + einsum(left, whitened, "n k t d, n s d -> n k t s") * seen[:, None]
-    return found, condition[:, None] * _largest(inner).sqrt()
+        coefficients = einsum((weights - solution) * seen[:, None], whitened, "n k t s, n s d -> n k t d")
+        correction = einsum(coefficients, unseen, "n k t d, n m d -> n k t m") * picked[:, None]
+        correction = einsum(correction, inner, "n k t m, n t m l -> n k t l") * picked[:, None]
+        coefficients = coefficients + einsum(correction, unseen, "n k t m, n m d -> n k t d")
+        solution = solution + einsum(coefficients, whitened, "n k t d, n s d -> n k t s") * seen[:, None]
+    return solution, condition[:, None] * _largest(inner).sqrt()
 
 
 def _told_apart(
@@ -211,12 +211,12 @@ def _told_apart(
 
 
 def _inverse(small: Float[Tensor, "n t m m"]) -> Float[Tensor, "n t m m"]:
-    """(1 - K)^-1; not a number where it has none."""
+    """(1 - K)^-1; NaN where there is none."""
     factor, condition = inverse_factor(torch.eye(small.shape[-1], dtype=small.dtype, device=small.device) - small)
     return (factor.mT @ factor).masked_fill(condition.isinf()[..., None, None], torch.nan)
 
 
 def _largest(inverse: Float[Tensor, "n t m m"]) -> Float[Tensor, "n t"]:
-    """A bound from above on the largest eigenvalue of (1 - K)^-1, which is never below one."""
+    """An upper bound on the largest eigenvalue of (1 - K)^-1, which is never below one."""
     beyond = inverse - torch.eye(inverse.shape[-1], dtype=inverse.dtype, device=inverse.device)
     return 1 + torch.linalg.matrix_norm(beyond)

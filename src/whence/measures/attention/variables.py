@@ -8,26 +8,26 @@ from whence.measures.attention.simplex import minimum_norm_simplex
 from whence.measures.registry import Settings
 from whence.models.block import Block
 
-Found = dict[str, Tensor]
+Tensors = dict[str, Tensor]
 
 
-def attention(block: Block, settings: Settings) -> Found:
+def attention(block: Block, settings: Settings) -> Tensors:
     return {"attention": block.attention}
 
 
-def effective(block: Block, settings: Settings) -> Found:
-    found = weights.effective(block, settings.mask, settings.options["tolerance"])
+def effective(block: Block, settings: Settings) -> Tensors:
+    projected = weights.effective(block, settings.mask, settings.options["tolerance"])
     if "null" not in settings.wanted:
-        return {"effective": found}
+        return {"effective": projected}
     real = settings.mask[:, None, :, None] & settings.mask[:, None, None, :]
-    return {"effective": found, "null": (block.attention - found).masked_fill_(~real.to(found.device), 0)}
+    return {"effective": projected, "null": (block.attention - projected).masked_fill_(~real.to(projected.device), 0)}
 
 
-def effective_correlation(block: Block, settings: Settings) -> Found:
+def effective_correlation(block: Block, settings: Settings) -> Tensors:
     return {"effective_correlation": weights.correlation(block, settings.mask, settings.options["tolerance"])}
 
 
-def rank(block: Block, settings: Settings) -> Found:
+def rank(block: Block, settings: Settings) -> Tensors:
     mask, tolerance = settings.mask, settings.options["tolerance"]
     return {
         "value_rank": weights.rank(block, mask, tolerance),
@@ -36,9 +36,9 @@ def rank(block: Block, settings: Settings) -> Found:
     }
 
 
-def minimum(block: Block, settings: Settings) -> Found:
+def minimum(block: Block, settings: Settings) -> Tensors:
     return {"minimum": minimum_norm(block, settings.mask, settings.options["tolerance"])}
 
 
-def minimum_simplex(block: Block, settings: Settings) -> Found:
+def minimum_simplex(block: Block, settings: Settings) -> Tensors:
     return {"minimum_simplex": minimum_norm_simplex(block, settings.mask, settings.options["tolerance"])}

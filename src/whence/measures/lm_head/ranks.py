@@ -1,4 +1,4 @@
-"""How alike do two scorings of a vocabulary order it? Ranks with ties averaged, Spearman and Pearson, many at once."""
+"""How similarly do two scorings order a vocabulary? Ranks with ties averaged, Spearman and Pearson, many at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,23 +23,23 @@ def pearson(rows: Float[Tensor, "*b g v"]) -> Float[Tensor, "*b g g"]:
 
 def paired(first: Float[Tensor, "*b v"], second: Float[Tensor, "*b v"]) -> Float[Tensor, "*b"]:
     """Pearson's coefficient between each row and its partner; of ranks, Spearman's."""
-    one, other = _centred(first), _centred(second)
-    return ((one * other).sum(dim=-1) / (one.norm(dim=-1) * other.norm(dim=-1))).clamp(-1, 1)
+    first, second = _centred(first), _centred(second)
+    return ((first * second).sum(dim=-1) / (first.norm(dim=-1) * second.norm(dim=-1))).clamp(-1, 1)
 
 
 def place(scores: Float[Tensor, "*b v"], token: Int[Tensor, "*b"]) -> Int[Tensor, "*b"]:
-    """The token's place among all by score, from 1: one more than there are tokens that score higher."""
+    """The token's place among all by score, from 1: the number of tokens that score higher, plus 1."""
     own = scores.gather(-1, token[..., None])
     return (scores > own).sum(dim=-1) + 1
 
 
 def ranks(values: Float[Tensor, "*b v"]) -> Float[Tensor, "*b v"]:
-    """Ranks from 1, the smallest first, ties sharing the mean of theirs; NaN throughout a row that holds one."""
+    """Ranks from 1, the smallest first, ties sharing their mean rank; all NaN in a row that has a NaN."""
     rows = values.reshape(-1, values.shape[-1])
     on_host = rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float16, torch.bfloat16)
-    found = _ranks_by_keys(rows.float()) if on_host else ranks_by_sort(rows)
-    found[rows.isnan().any(dim=-1)] = torch.nan
-    return found.reshape(values.shape)
+    ranked = _ranks_by_keys(rows.float()) if on_host else ranks_by_sort(rows)
+    ranked[rows.isnan().any(dim=-1)] = torch.nan
+    return ranked.reshape(values.shape)
 
 
 def ranks_by_sort(rows: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
@@ -61,11 +61,11 @@ def _ranks_by_keys(rows: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
 
     NumPy sorts integers with vector instructions; an argsort of floats takes three times as long.
     """
-    found = np.empty(rows.shape, dtype=np.float32)
-    given = rows.detach().numpy()
+    ranked = np.empty(rows.shape, dtype=np.float32)
+    numbers = rows.detach().numpy()
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # NumPy sorts without the interpreter lock
-        list(pool.map(_rank_row, given, found))
-    return torch.from_numpy(found)
+        list(pool.map(_rank_row, numbers, ranked))
+    return torch.from_numpy(ranked)
 
 
 def _rank_row(values: np.ndarray, out: np.ndarray) -> None:

@@ -59,17 +59,17 @@ def stages_of(anatomy: Anatomy) -> Stages:
 
 def scores(stages: Stages, states: Float[Tensor, "n m"]) -> Float[Tensor, "n g v"]:
     """What every stage says about every token of the vocabulary; the last stage's are the model's logits."""
-    kept = []
+    scorable = []
     states = states.to(torch.promote_types(states.dtype, torch.float32))
     for stage in stages.inner:
         states = stage.step(states)
         if stage.width == len(stages.embeddings):
-            kept.append(states)
-    early = torch.stack(kept, dim=1).to(stages.embeddings.dtype) @ stages.embeddings
+            scorable.append(states)
+    early = torch.stack(scorable, dim=1).to(stages.embeddings.dtype) @ stages.embeddings
     late = [early[:, -1]]
     for stage in stages.outer:
         late.append(stage.step(late[-1]))
-    return torch.cat([early, *(found[:, None] for found in late[1:])], dim=1).to(states.dtype)
+    return torch.cat([early, *(values[:, None] for values in late[1:])], dim=1).to(states.dtype)
 
 
 def states_at(
@@ -80,14 +80,14 @@ def states_at(
     def visit(block: Block) -> Tensor | None:
         return block.output[list(rows), list(places)] if block.layer in layers else None
 
-    seen = walk(anatomy, batch, visit)
-    found = dict(enumerate((seen.embedding[list(rows), list(places)], *seen.blocks)))
-    return torch.stack([state for layer in layers if (state := found[layer]) is not None])
+    captured = walk(anatomy, batch, visit)
+    by_layer = dict(enumerate((captured.embedding[list(rows), list(places)], *captured.blocks)))
+    return torch.stack([state for layer in layers if (state := by_layer[layer]) is not None])
 
 
-def top(found: Float[Tensor, "*b v"], count: int) -> tuple[Float[Tensor, "*b k"], Int[Tensor, "*b k"]]:
+def top(values: Float[Tensor, "*b v"], count: int) -> tuple[Float[Tensor, "*b k"], Int[Tensor, "*b k"]]:
     """The best scores and their tokens, best first."""
-    best = found.topk(min(count, found.shape[-1]), dim=-1)
+    best = values.topk(min(count, values.shape[-1]), dim=-1)
     return best.values, best.indices
 
 
@@ -156,7 +156,7 @@ def _arrays(anatomy: Anatomy, head: Head) -> dict[str, Tensor]:
     """The last norm before the embeddings is `norm`; a final norm that a dense layer follows is `final_norm`."""
     last = anatomy.final_norm if head.norm is None else head.norm
     first = None if head.norm is None else anatomy.final_norm
-    parts = {"final_norm": first, "norm": last, "project": anatomy.narrowing, "dense": head.dense}
-    found = {f"{name}_weight": part.weight for name, part in parts.items() if part is not None}
-    found |= {f"{name}_bias": part.bias for name, part in parts.items() if part is not None and part.bias is not None}
-    return found if head.decoder.bias is None else found | {"decoder_bias": head.decoder.bias}
+    steps = {"final_norm": first, "norm": last, "project": anatomy.narrowing, "dense": head.dense}
+    arrays = {f"{name}_weight": step.weight for name, step in steps.items() if step is not None}
+    arrays |= {f"{name}_bias": step.bias for name, step in steps.items() if step is not None and step.bias is not None}
+    return arrays if head.decoder.bias is None else arrays | {"decoder_bias": head.decoder.bias}

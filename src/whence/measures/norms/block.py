@@ -1,4 +1,4 @@
-"""How long the vector is that each source gives each target in a whole block: attention, feed-forward, both
+"""The length of the vector that each source gives each target in a whole block: attention, feed-forward, both
 residuals, all norms (Kobayashi et al. 2024).
 
 The feed-forward is taken apart by integrated gradients from zero, which makes it a linear map per target:
@@ -116,7 +116,7 @@ def response(block: Block) -> Response:
 def slopes(
     forward: FeedForward, read: Float[Tensor, "b t m"]
 ) -> tuple[Float[Tensor, "b t n"], Float[Tensor, "b t n"] | None]:
-    """Per neuron and target what one unit of pre-activation counts for, and in gated forms one of the linear part."""
+    """Per neuron and target, the slope of the pre-activation and, in gated forms, that of the linear part."""
     if forward.linear is None:
         return Activated.of(forward.activation, forward.activated(read)).slope, None
     gated = Gated.of(forward, read)
@@ -126,29 +126,29 @@ def slopes(
 def _norms(
     block: Block, mask: Bool[Tensor, "b s"], rotation: Float[Tensor, "m k"] | None, budget: int
 ) -> Float[Tensor, "b t s"]:
-    ways = _ways(anatomy_of(block), rotation)
+    fused = _fused(anatomy_of(block), rotation)
 
     def measure(alone: Block) -> Float[Tensor, "t s"]:
-        answer, parallel = response(alone), ways.parts.parallel
-        lengths = _by_attention(alone) if parallel else _from_others(alone, answer, ways, budget)
+        answer, parallel = response(alone), fused.parts.parallel
+        lengths = _by_attention(alone) if parallel else _from_others(alone, answer, fused, budget)
         kept = settled(alone, branched(alone, own(alone)) + alone.input)
-        whole = answer.finished(kept + answer.fed(alone.input if parallel else kept))
-        lengths.diagonal().copy_(whole[0].norm(dim=-1))
+        output = answer.finished(kept + answer.fed(alone.input if parallel else kept))
+        lengths.diagonal().copy_(output[0].norm(dim=-1))
         return lengths
 
     return by_sequence(block, mask, measure)
 
 
 def _by_attention(block: Block) -> Float[Tensor, "t s"]:
-    """In a parallel block the feed-forward reads the token itself alone: the others come by attention only."""
+    """In a parallel block the feed-forward reads only the token itself: the others come by attention alone."""
     assert anatomy_of(block).feed_forward_norms.after is None, "no family has a norm after a parallel block"
     everywhere = torch.ones(block.input.shape[:2], dtype=torch.bool)
     return maps(block, everywhere, ("attnresln_n",))["attnresln_n"][0]
 
 
 @dataclass(frozen=True)
-class _Ways:
-    """All that is the same for every target and pair, multiplied into weights beforehand.
+class _Fused:
+    """Products of weights that are the same for every target and pair, computed once.
 
     Pre-activations come by head, sum_h A^h_ij v^h_j (W_h W_in), so that only `down` is a product per pair.
     """
@@ -159,7 +159,7 @@ class _Ways:
     down: Float[Tensor, "n k"]
 
 
-def _ways(parts: Parts, rotation: Float[Tensor, "m k"] | None) -> _Ways:
+def _fused(parts: Parts, rotation: Float[Tensor, "m k"] | None) -> _Fused:
     forward, norms = parts.neurons, parts.feed_forward_norms
     weight = arrival_weight(parts)
     read, past = _linear(norms.before, weight), _linear(norms.after, weight)
@@ -167,31 +167,31 @@ def _ways(parts: Parts, rotation: Float[Tensor, "m k"] | None) -> _Ways:
     if rotation is not None:
         past, down = past @ rotation, down @ rotation
     into = tuple(read @ affine.weight for affine in (forward.activated, forward.linear) if affine is not None)
-    return _Ways(parts, past, into, down)
+    return _Fused(parts, past, into, down)
 
 
-def _from_others(block: Block, answer: Response, ways: _Ways, budget: int) -> Float[Tensor, "t s"]:
+def _from_others(block: Block, answer: Response, fused: _Fused, budget: int) -> Float[Tensor, "t s"]:
     """|N_i z_ij| for all pairs, without the residual."""
     factor = answer.read_scale * answer.branch_scale
     counts = [(slope * factor)[0] for slope in (answer.slope, answer.linear_slope) if slope is not None]
     lengths = block.input.new_zeros(block.attention.shape[-2:])
-    rows = max(1, min(PAIRS, budget // max(TILE, ways.down.shape[-1])))
-    buffers = [block.input.new_empty(rows * size) for size in (ways.down.shape[-1], TILE, TILE)]
-    for targets, sources, seen, (past, *into) in windows(block, [ways.past, *ways.into], rows, budget):
+    rows = max(1, min(PAIRS, budget // max(TILE, fused.down.shape[-1])))
+    buffers = [block.input.new_empty(rows * size) for size in (fused.down.shape[-1], TILE, TILE)]
+    for targets, sources, seen, (past, *into) in windows(block, [fused.past, *fused.into], rows, budget):
         vectors = product(buffers[0], seen, past)
-        for tile in chunks(len(ways.down), TILE):
+        for tile in chunks(len(fused.down), TILE):
             hidden = product(buffers[1], seen, into[0][..., tile]).mul_(counts[0][targets, tile])
             for share, count in zip(into[1:], counts[1:], strict=True):
                 hidden.addcmul_(product(buffers[2], seen, share[..., tile]), count[targets, tile])
-            vectors.flatten(0, 1).addmm_(hidden.flatten(0, 1), ways.down[tile])
+            vectors.flatten(0, 1).addmm_(hidden.flatten(0, 1), fused.down[tile])
         lengths[targets, sources] = vectors.norm(dim=-1).T
     return lengths * (arrival_scale(block) * answer.final_scale)[0].abs()
 
 
 def _rotation(width: int, count: int, seed: int) -> Float[Tensor, "m k"]:
     """Random orthogonal directions, scaled so that lengths are kept on average."""
-    drawn = torch.randn(width, count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return torch.linalg.qr(drawn).Q * (width / count) ** 0.5
+    gaussian = torch.randn(width, count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.linalg.qr(gaussian).Q * (width / count) ** 0.5
 
 
 def _linear(norm: Norm | None, vectors: Tensor) -> Tensor:

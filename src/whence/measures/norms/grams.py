@@ -1,8 +1,8 @@
 """Lengths of all pairs' vectors from one small matrix per source token: the inner products of its heads' vectors.
 
 With f_h(x_j) = v^h_j W_h and G_j[h, k] = <f_h(x_j), f_k(x_j)>: |sum_h A^h_ij f_h(x_j)|^2 = a_ij^T G_j a_ij. A norm's
-linear part L z = weight * (z - mean z) has Gram matrices <L f_h, L f_k> of its own. Every step works on a piece small
-enough for the cache: the arithmetic is little, and moving tensors to and fro would be most of the time.
+linear part L z = weight * (z - mean z) has Gram matrices <L f_h, L f_k> of its own. Every step works on a chunk small
+enough for the cache: there is little arithmetic, and moving tensors would take most of the time.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from whence.models.block import Block
 from whence.models.weights import Norm
 
 # entries held at a time: of BERT-base, the vectors of all heads of 256 tokens, and the weights of 1024 x 128 pairs;
-# smaller pieces would fit the cache better still, but each is a wait for all threads, dear on a busy machine
+# smaller chunks would fit the cache better, but each waits for all threads, which is slow on a busy machine
 VECTORS = 12 * 256 * 768
 PAIRS = 12 * 1024 * 128
 
@@ -26,7 +26,7 @@ PAIRS = 12 * 1024 * 128
 class Lengths:
     """Of the vector sum_h A^h_ij f_h(x_j): its length, and past the linear part of the attention's norm if it has one.
 
-    `own` are the vectors of the diagonal themselves, which fall off on the way.
+    `own` are the vectors of the diagonal themselves, a by-product.
     """
 
     plain: Float[Tensor, "b t s"]
@@ -72,15 +72,15 @@ def _uncentred(
     size = max(1, VECTORS // (heads * width))
     buffer = values.new_empty(rows * min(size, tokens) * width)
     grams, own = values.new_empty(tokens, rows, heads), values.new_empty(tokens, 1, width)
-    for part in chunks(tokens, size):
-        count = part.stop - part.start
+    for chunk in chunks(tokens, size):
+        count = chunk.stop - chunk.start
         vectors = buffer[: rows * count * width].view(rows, count, width)
-        torch.bmm(values[:, part], weight, out=vectors[:heads])
+        torch.bmm(values[:, chunk], weight, out=vectors[:heads])
         if norm is not None:
             torch.mul(vectors[:heads], norm.weight.square(), out=vectors[heads:])
-        given = rearrange(vectors[:heads], "h n m -> n h m")
-        torch.bmm(rearrange(vectors, "g n m -> n g m"), given.mT, out=grams[part])
-        torch.bmm(diagonal[part], given, out=own[part])
+        by_token = rearrange(vectors[:heads], "h n m -> n h m")
+        torch.bmm(rearrange(vectors, "g n m -> n g m"), by_token.mT, out=grams[chunk])
+        torch.bmm(diagonal[chunk], by_token, out=own[chunk])
     return grams, own
 
 
@@ -88,11 +88,11 @@ def _quadratic(attention: Float[Tensor, "b h t s"], grams: Float[Tensor, "b s kh
     """a_ij^T G_j a_ij for every pair and each kind of Gram matrix."""
     batch, heads, targets, sources = attention.shape
     squares = attention.new_empty(grams.shape[2] // heads, batch, targets, sources)
-    many = max(1, PAIRS // (heads * targets * sources))
-    for rows in chunks(batch, many):
-        for part in chunks(sources, max(1, PAIRS // (heads * targets))):
-            seen = rearrange(attention[rows, :, :, part], "b h t s -> (b s) h t")
-            mapped = rearrange(grams[rows, part].flatten(0, 1) @ seen, "n (k h) t -> n k h t", h=heads)
+    size = max(1, PAIRS // (heads * targets * sources))
+    for rows in chunks(batch, size):
+        for chunk in chunks(sources, max(1, PAIRS // (heads * targets))):
+            seen = rearrange(attention[rows, :, :, chunk], "b h t s -> (b s) h t")
+            mapped = rearrange(grams[rows, chunk].flatten(0, 1) @ seen, "n (k h) t -> n k h t", h=heads)
             summed = mapped.mul_(seen[:, None]).sum(dim=2)
-            squares[:, rows, :, part] = rearrange(summed, "(b s) k t -> k b t s", s=part.stop - part.start)
+            squares[:, rows, :, chunk] = rearrange(summed, "(b s) k t -> k b t s", s=chunk.stop - chunk.start)
     return squares

@@ -1,4 +1,4 @@
-"""How long the vector is that each source gives each target in the attention part of a block, and how much of a
+"""The length of the vector that each source gives each target in the attention part of a block, and how much of a
 token's new vector came from others (Kobayashi et al. 2020, 2021).
 """
 
@@ -17,6 +17,7 @@ from whence.models.precision import single
 
 NAMES = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
 WEIGHTS = frozenset({"attn_w", "attnres_w"})
+JOINED = frozenset({"attnres_n", "attnresln_n"})  # vectors with the residual
 
 # of one analysis: lengths of what a token kept, |z_ii|, and of what it took from others, |sum_{j != i} z_ij|
 Shares = tuple[Float[Tensor, "b t"], Float[Tensor, "b t"]]
@@ -51,14 +52,14 @@ def maps_and_mixing(
     """The named maps and, if analyses are given, "mixing"; what they share is computed once."""
     mask, names = mask.to(block.input.device), tuple(names)
     ground = _ground(single(block), frozenset(names), frozenset(analyses))
-    found = {name: MAPS[name](ground) for name in names}
+    named = {name: MAPS[name](ground) for name in names}
     padding = None if bool(mask.all()) else ~mask
     if padding is not None:
-        found = {name: values.masked_fill(padding[:, :, None] | padding[:, None], 0) for name, values in found.items()}
+        named = {name: values.masked_fill(padding[:, :, None] | padding[:, None], 0) for name, values in named.items()}
     if analyses:
         ratios = torch.stack([_ratio(name, ground) for name in analyses], dim=1)
-        found["mixing"] = ratios if padding is None else ratios.masked_fill(padding[:, None], 0)
-    return found
+        named["mixing"] = ratios if padding is None else ratios.masked_fill(padding[:, None], 0)
+    return named
 
 
 def head_norms(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b h t s"]:
@@ -76,7 +77,7 @@ def head_norms(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b h t 
 
 @dataclass(frozen=True)
 class _Ground:
-    """What maps and ratios are made of; only what was asked for is there."""
+    """What maps and ratios are made of; None where no map or ratio needs it."""
 
     block: Block
     weights: Float[Tensor, "b t s"] | None
@@ -88,19 +89,19 @@ def _ground(block: Block, names: frozenset[str], analyses: frozenset[str]) -> _G
     weights = block.attention.mean(dim=1) if (names | analyses) & WEIGHTS else None
     pairs = lengths(block) if names - WEIGHTS else None
     shares = {}
-    if (names | analyses) - WEIGHTS:
+    if (names & JOINED) | (analyses - WEIGHTS):
         shares = _shares(block, own(block) if pairs is None else pairs.own)
     return _Ground(block, weights, pairs, shares)
 
 
-def _shares(block: Block, given: Float[Tensor, "b t m"]) -> dict[str, Shares]:
+def _shares(block: Block, to_itself: Float[Tensor, "b t m"]) -> dict[str, Shares]:
     """Kept and taken, of each analysis with vectors; past a norm after the residual without its 1 / std_i."""
-    others = total(block) - given
-    both = torch.stack([branched(block, given) + block.input, branched(block, others)])
+    from_others = total(block) - to_itself
+    vectors = torch.stack([branched(block, to_itself) + block.input, branched(block, from_others)])
     after = anatomy_of(block).attention_norms.after
-    joined = both.norm(dim=-1).unbind()
-    past = joined if after is None else after.linear(both).norm(dim=-1).unbind()
-    return {"attn_n": (given.norm(dim=-1), others.norm(dim=-1)), "attnres_n": joined, "attnresln_n": past}
+    joined = vectors.norm(dim=-1).unbind()
+    past = joined if after is None else after.linear(vectors).norm(dim=-1).unbind()
+    return {"attn_n": (to_itself.norm(dim=-1), from_others.norm(dim=-1)), "attnres_n": joined, "attnresln_n": past}
 
 
 def _ratio(analysis: str, ground: _Ground) -> Float[Tensor, "b t"]:
@@ -132,8 +133,8 @@ def _attnres_n(ground: _Ground) -> Float[Tensor, "b t s"]:
     assert ground.pairs is not None
     parts = anatomy_of(ground.block)
     inside = parts.attention_norms.inside
-    found = ground.pairs.plain if inside is None else ground.pairs.normed * inside.scale(projected_of(ground.block))
-    return _onto_diagonal(found * abs(parts.residual_scale), ground.shares["attnres_n"])
+    norms = ground.pairs.plain if inside is None else ground.pairs.normed * inside.scale(projected_of(ground.block))
+    return _onto_diagonal(norms * abs(parts.residual_scale), ground.shares["attnres_n"])
 
 
 def _attnresln_n(ground: _Ground) -> Float[Tensor, "b t s"]:
@@ -142,13 +143,13 @@ def _attnresln_n(ground: _Ground) -> Float[Tensor, "b t s"]:
     after = parts.attention_norms.after
     if after is None:
         return _attnres_n(ground)
-    found = _onto_diagonal(ground.pairs.normed * abs(parts.residual_scale), ground.shares["attnresln_n"])
-    return found.mul_(after.scale(ground.block.before_norm))
+    norms = _onto_diagonal(ground.pairs.normed * abs(parts.residual_scale), ground.shares["attnresln_n"])
+    return norms.mul_(after.scale(ground.block.before_norm))
 
 
-def _onto_diagonal(found: Float[Tensor, "b t s"], shares: Shares) -> Float[Tensor, "b t s"]:
-    found.diagonal(dim1=-2, dim2=-1).copy_(shares[0])
-    return found
+def _onto_diagonal(norms: Float[Tensor, "b t s"], shares: Shares) -> Float[Tensor, "b t s"]:
+    norms.diagonal(dim1=-2, dim2=-1).copy_(shares[0])
+    return norms
 
 
 MAPS: dict[str, Callable[[_Ground], Tensor]] = {

@@ -9,9 +9,7 @@ from whence.measures.norms.vectors import (
     anatomy_of,
     arrival_scale,
     arrival_weight,
-    branched,
     by_sequence,
-    own,
     pairs,
     settled,
 )
@@ -34,7 +32,7 @@ def rollout(maps: Float[Tensor, "layer b t s"]) -> Float[Tensor, "layer b t s"]:
 
 
 def shares(maps: Float[Tensor, "*_ t s"]) -> Float[Tensor, "*_ t s"]:
-    """Rows divided by their sums; a row of zeros stays one."""
+    """Rows divided by their sums; a row of zeros stays zero."""
     sums = maps.sum(dim=-1, keepdim=True)
     return maps / torch.where(sums == 0, 1, sums)
 
@@ -49,11 +47,13 @@ def alti(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Float
 
 
 def _nearer(block: Block, budget: int) -> Float[Tensor, "t s"]:
-    state, kept = block.middle[0], settled(block, branched(block, own(block)) + block.input)[0]
-    weight, scale = arrival_weight(anatomy_of(block)), arrival_scale(block)
-    left = state.norm(p=1, dim=-1, keepdim=True).repeat(1, len(state))
+    state, residual = block.middle[0], settled(block, block.input)[0]
+    weight, scale = arrival_weight(anatomy_of(block)), arrival_scale(block)[0]
+    whole = state.norm(p=1, dim=-1, keepdim=True)
+    distances = whole.repeat(1, len(state))
     for targets, sources, vectors in pairs(block, weight, budget):
-        apart = vectors.mul_(scale[0, targets]).sub_(state[targets])
-        left[targets, sources] = apart.norm(p=1, dim=-1).T
-    left.diagonal().copy_((state - kept).norm(p=1, dim=-1))
-    return (state.norm(p=1, dim=-1, keepdim=True) - left).clamp(min=0)
+        own = vectors.mul_(scale[targets]).diagonal(sources.start - targets.start)  # m, tokens that are both
+        first = max(targets.start, sources.start)
+        own.add_(residual[first : first + own.shape[-1]].T)
+        distances[targets, sources] = vectors.sub_(state[targets]).norm(p=1, dim=-1).T
+    return (whole - distances).clamp(min=0)

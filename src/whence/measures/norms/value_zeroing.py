@@ -1,4 +1,4 @@
-"""What changes when a token is silenced: value zeroing, the reference that maps without perturbation are held to."""
+"""What changes when a token is silenced: value zeroing, the reference for maps without perturbation."""
 
 import dataclasses
 
@@ -39,23 +39,23 @@ def _changes(block: Block, budget: int) -> Float[Tensor, "t s"]:
     parts = anatomy_of(block)
     width, forward = block.input.shape[-1], parts.feed_forward
     rows = budget * width // (forward.down.weight.shape[0] if isinstance(forward, FeedForward) else EXPERTS * width)
-    found = real.new_zeros(len(real), len(real))
+    changes = real.new_zeros(len(real), len(real))
     for targets, sources, vectors in pairs(block, parts.projection.weight, rows):
         without = _rebuilt(block, targets, projected_of(block)[:, targets] - vectors)
         # half the squared distance is 1 - cos, and does not drown in rounding when the change is small
-        found[targets, sources] = (normalize(without, dim=-1) - real[targets]).square().sum(dim=-1).T / 2
-    return found
+        changes[targets, sources] = (normalize(without, dim=-1) - real[targets]).square().sum(dim=-1).T / 2
+    return changes
 
 
 def _rebuilt(block: Block, targets: slice, projected: Float[Tensor, "s t m"]) -> Float[Tensor, "s t m"]:
-    """The block's output had its projection given this; the sources silenced take the place of the batch."""
+    """The block's output if its projection gave this; the silenced sources take the batch axis."""
     count, length, _ = projected.shape
     _, heads, *_ = block.attention.shape
     _, groups, _, width = block.grouped_values.shape
     states = block.input[:, targets].expand(count, -1, -1)
     changed = dataclasses.replace(
         block,
-        attention=block.attention.new_empty(count, heads, length, 0),  # not read any more
+        attention=block.attention.new_empty(count, heads, length, 0),  # no longer read
         grouped_values=block.grouped_values.new_empty(count, groups, 0, width),
         input=states,
         projected=projected,

@@ -13,40 +13,40 @@ from whence.measures.norms.value_zeroing import zeroed
 from whence.measures.registry import MIXED, Settings
 from whence.models.block import Block
 
-Found = dict[str, Tensor]
+Tensors = dict[str, Tensor]
 
 
-def norms(block: Block, settings: Settings) -> Found:
+def norms(block: Block, settings: Settings) -> Tensors:
     maps = [name for name in MIXED if name in settings.wanted]
-    found = lengths.maps_and_mixing(block, settings.mask, maps, MIXED if "mixing" in settings.wanted else ())
-    if "mixing" in found and "rows" in settings.anatomy.lacks:
-        found["mixing"][:, [MIXED.index(name) for name in lengths.WEIGHTS]] = float("nan")
-    return found
+    tensors = lengths.maps_and_mixing(block, settings.mask, maps, MIXED if "mixing" in settings.wanted else ())
+    if "mixing" in tensors and "rows" in settings.anatomy.lacks:
+        tensors["mixing"][:, [MIXED.index(name) for name in lengths.WEIGHTS]] = float("nan")
+    return tensors
 
 
-def norms_heads(block: Block, settings: Settings) -> Found:
+def norms_heads(block: Block, settings: Settings) -> Tensors:
     return {"norms_heads": lengths.head_norms(block, settings.mask)}
 
 
-def block(block: Block, settings: Settings) -> Found:
+def block(block: Block, settings: Settings) -> Tensors:
     error, seed = settings.options["error"], settings.options["seed"]
     if error is None:
         return {"block_n": block_norms(block, settings.mask)}
     return {"block_n": sketched_block_norms(block, settings.mask, error, seed)}
 
 
-def alti(block: Block, settings: Settings) -> Found:
+def alti(block: Block, settings: Settings) -> Tensors:
     return {"alti": alti_shares(block, settings.mask)}
 
 
-def value_zeroing(block: Block, settings: Settings) -> Found:
+def value_zeroing(block: Block, settings: Settings) -> Tensors:
     return {"value_zeroing": zeroed(block, settings.mask)}
 
 
-def expansion(settings: Settings) -> Found:
+def expansion(settings: Settings) -> Tensors:
     return {"expansion": expansion_rate(settings.anatomy)[settings.places]}
 
 
-def rollouts(maps: Mapping[str, Tensor], settings: Settings) -> Found:
+def rollouts(maps: Mapping[str, Tensor], settings: Settings) -> Tensors:
     bases = [name.removeprefix("rollout_") for name in settings.wanted if name.startswith("rollout_")]
     return {f"rollout_{base}": rollout(maps[base]) for base in bases}

@@ -56,7 +56,7 @@ def settled(block: Block, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b t
 
 
 def arrival_weight(parts: Parts) -> Float[Tensor, "h d m"]:
-    """The linear way from values to the state between attention and feed-forward, the same for all targets.
+    """The linear map from values to the state between attention and feed-forward, the same for all targets.
 
     settled(branched(sum_h A^h_ij f_h(x_j))) = scale_i sum_h A^h_ij v^h_j W_h; this is W, `arrival_scale` the rest.
     """
@@ -88,7 +88,7 @@ def by_sequence(
 
 def _stretch(real: Bool[Tensor, " s"]) -> slice:
     places = real.nonzero()[:, 0].tolist() or [0]
-    assert places[-1] - places[0] < max(1, int(real.sum())), "real tokens stand together, padding around them"
+    assert places[-1] - places[0] < max(1, int(real.sum())), "real tokens stand together, with padding around them"
     return slice(places[0], places[0] + int(real.sum()))
 
 
@@ -114,8 +114,8 @@ def pairs(
     """
     rows = max(1, budget // weight.shape[-1])
     buffer = block.values.new_empty(rows * weight.shape[-1])
-    for targets, sources, seen, (given,) in windows(block, [weight], rows, budget):
-        yield targets, sources, product(buffer, seen, given)
+    for targets, sources, seen, (vectors,) in windows(block, [weight], rows, budget):
+        yield targets, sources, product(buffer, seen, vectors)
 
 
 def windows(
@@ -124,18 +124,18 @@ def windows(
     """Targets and sources of at most `rows` pairs, the weights A between them, and the sources' v^h W_h for every W."""
     attention, values = block.attention[0], block.values[0]
     widest = max(weight.shape[-1] for weight in weights)
-    for part in chunks(attention.shape[-1], max(1, budget // (len(attention) * widest))):
-        given = [rearrange(values[:, part] @ weight, "h s w -> s h w") for weight in weights]
-        for targets, sources in _windows(attention[..., part], rows):
-            seen = rearrange(attention[:, targets, part][..., sources], "h t s -> s t h").contiguous()
-            place = slice(part.start + sources.start, part.start + sources.stop)
-            yield targets, place, seen, [vectors[sources] for vectors in given]
+    for chunk in chunks(attention.shape[-1], max(1, budget // (len(attention) * widest))):
+        by_weight = [rearrange(values[:, chunk] @ weight, "h s w -> s h w") for weight in weights]
+        for targets, sources in _windows(attention[..., chunk], rows):
+            seen = rearrange(attention[:, targets, chunk][..., sources], "h t s -> s t h").contiguous()
+            place = slice(chunk.start + sources.start, chunk.start + sources.stop)
+            yield targets, place, seen, [vectors[sources] for vectors in by_weight]
 
 
 def product(
     buffer: Float[Tensor, " _"], seen: Float[Tensor, "s t h"], vectors: Float[Tensor, "s h w"]
 ) -> Float[Tensor, "s t w"]:
-    """Summed over heads, in memory that is there already: fresh pages would cost more than the arithmetic."""
+    """Summed over heads, into a buffer that is reused: fresh pages would cost more than the arithmetic."""
     shape = (*seen.shape[:2], vectors.shape[-1])
     return torch.bmm(seen, vectors, out=buffer[: math.prod(shape)].view(shape))
 

@@ -25,7 +25,7 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(eq=False)
 class Context:
-    """One study at work. `out` keeps its runs, so that a study that was stopped goes on where it was."""
+    """One study at work. `out` keeps its runs, so that a stopped study resumes where it was."""
 
     model: Model
     corpora: tuple[Corpus, ...]

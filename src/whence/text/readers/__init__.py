@@ -1,4 +1,4 @@
-"""Files and datasets to sentences: one verb, one table of formats, everything lazy."""
+"""Reads files and datasets lazily as sentences, by a table of formats."""
 
 from glob import glob, has_magic
 from os import PathLike, fspath
@@ -17,9 +17,9 @@ __all__ = ["Corpus", "read"]
 
 
 def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | None = None, **options: Any) -> Corpus:
-    """A corpus by its file's ending, or by a prefix as in "mrpc:dev.tsv", "hf:user/dataset", "stdin:".
+    """A corpus by its file's extension, or by a prefix as in "mrpc:dev.tsv", "hf:user/dataset", "stdin:".
 
-    "shards/*.txt.gz" reads all such files, sorted by name. A malformed record is an error that names file and line;
+    "shards/*.txt.gz" reads all matching files, sorted by name. A malformed record is an error that names file and line;
     with `skip_bad` it is counted in `corpus.skipped`. `limit` takes the first sentences only. Other keywords are
     options of the format, such as the columns text, pair and label of a table.
 
@@ -28,13 +28,13 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
     >>> [sentence.text for sentence in whence.read("corpus.txt")]
     ['Paris is a city.', 'A cat sat.']
     """
-    given = fspath(source)
-    check_encodable(given, "The name of the corpus")
-    prefix, colon, rest = given.partition(":")
+    location = fspath(source)
+    check_encodable(location, "The name of the corpus")
+    prefix, colon, rest = location.partition(":")
     named = bool(colon) and prefix in formats()
-    if colon and not named and len(prefix) > 1 and Path(rest).is_file() and not Path(given).exists():
+    if colon and not named and len(prefix) > 1 and Path(rest).is_file() and not Path(location).exists():
         raise BadInput(f"There is no format {prefix!r}; there are {', '.join(formats())}.")
-    path = rest if named else given
+    path = rest if named else location
     name = prefix if named else "text" if path == STANDARD_INPUT else by_ending(path)
     limit = None if limit is None else whole("limit", limit, 0)
     _check_options(name, options)
@@ -45,13 +45,13 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
 
 
 def _files(path: str) -> tuple[str, ...]:
-    found = sorted(glob(path, recursive=True)) if has_magic(path) and not Path(path).exists() else [path]
-    if not found:
+    files = sorted(glob(path, recursive=True)) if has_magic(path) and not Path(path).exists() else [path]
+    if not files:
         raise BadInput(f"No file is called {path!r}.")
-    for file in found:
+    for file in files:
         check_encodable(file, "The name of the file")
         check_file(file)
-    return tuple(found)
+    return tuple(files)
 
 
 def _check_options(name: str, options: dict[str, Any]) -> None:
@@ -63,7 +63,7 @@ def _check_options(name: str, options: dict[str, Any]) -> None:
 
 
 def _stem(path: str) -> str:
-    """The file's name without its endings."""
+    """The file's name without its extensions."""
     name = PurePath(path.rstrip("/")).name if path != STANDARD_INPUT else "stdin"
     for endings in (COMPRESSIONS, tuple(ending for row in formats().values() for ending in row.endings)):
         name = next((name.removesuffix(ending) for ending in endings if name.endswith(ending)), name)

@@ -1,4 +1,4 @@
-"""A corpus: a name, a format, and sentences read one at a time, as often as asked."""
+"""A corpus: a name, a format, and sentences read one at a time, as often as it is iterated over."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ class Corpus:
     name: str
     format: str
     files: tuple[str, ...]
-    "Paths, read one after the other; one name for a dataset of the Hub."
+    "Paths, read one after the other; a single name for a dataset of the Hub."
     options: Mapping[str, Any] = field(default_factory=dict)
     skip_bad: bool = False
     limit: int | None = None
     skipped: Skipped = field(init=False, repr=False)
-    "What the latest reading has left out so far."
+    "What the latest iteration has left out so far."
 
     def __post_init__(self) -> None:
         self._begun = False
@@ -37,10 +37,10 @@ class Corpus:
         self.skipped = Skipped(self.name, self.skip_bad)
         return self._unchanged(islice(self._sentences(self.skipped), self.limit))
 
-    def _unchanged(self, found: Iterator[Sentence]) -> Iterator[Sentence]:
-        """The sentences, and at their end an error if a file was written to meanwhile: they may be half of each."""
+    def _unchanged(self, sentences: Iterator[Sentence]) -> Iterator[Sentence]:
+        """The sentences, then an error if a file was written to meanwhile: they may mix two versions."""
         before = {file: state(file) for file in self.files}
-        yield from found
+        yield from sentences
         for file in self.files:
             if state(file) != before[file]:
                 raise BadInput(f"{file} was changed while it was read; read it again when nothing writes to it.")

@@ -1,4 +1,4 @@
-"""Who is spoken of: the brackets that CoNLL-U writes as Entity= into its last column."""
+"""Coreference: the mentions that CoNLL-U marks by brackets, as Entity= in its last column."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from whence.errors import BadInput
 from whence.text.sentence import Mention
 
-FIELDS = ("eid", "etype", "head", "other")  # what CorefUD takes for granted; GUM declares its own
+FIELDS = ("eid", "etype", "head", "other")  # CorefUD's default; GUM declares its own
 _IDENTITY = ("GRP", "eid")
 _LABELS = ("etype", "infstat")
 _BRACKET = re.compile(r"\((?P<opened>[^()]+)(?P<closed_at_once>\))?|(?P<closed>[^()]+)\)")
@@ -23,7 +23,7 @@ class _Open:
 
 @dataclass
 class Brackets:
-    """The mentions of one sentence, as its nodes go by."""
+    """The mentions of one sentence, collected node by node."""
 
     fields: tuple[str, ...] = FIELDS
     open: list[_Open] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Brackets:
     wordless: int = 0
 
     def node(self, value: str, place: int, is_word: bool) -> None:
-        """Brackets at the node before or at which `place` words have been seen."""
+        """Brackets at a node that `place` words precede."""
         if "".join(match.group() for match in _BRACKET.finditer(value)) != value:
             raise BadInput(f"Entity={value:.80} is not made of brackets such as (3-person, 3) or (3-person).")
         for match in _BRACKET.finditer(value):
@@ -43,7 +43,7 @@ class Brackets:
                 self._close(name, place + is_word)
 
     def finish(self) -> tuple[Mention, ...]:
-        """The mentions in the order in which they begin, the longer first."""
+        """The mentions by their first word, the longer first."""
         unfinished = [each.name for each in self.open] + list(self.parts)
         if unfinished:
             raise BadInput(f"the mention of entity {unfinished[0]!r} is not closed within its sentence.")
@@ -51,9 +51,9 @@ class Brackets:
 
     def _open(self, body: str, place: int) -> None:
         values = body.split("-", len(self.fields) - 1)
-        found = dict(zip(self.fields, values, strict=False))
-        name = next((found[key] for key in _IDENTITY if found.get(key)), values[0])
-        labels = {key: found[key] for key in _LABELS if found.get(key)}
+        attributes = dict(zip(self.fields, values, strict=False))
+        name = next((attributes[key] for key in _IDENTITY if attributes.get(key)), values[0])
+        labels = {key: attributes[key] for key in _LABELS if attributes.get(key)}
         self.open.append(_Open(name, place, labels))
 
     def _close(self, name: str, end: int) -> None:

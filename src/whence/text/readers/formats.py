@@ -1,4 +1,4 @@
-"""Which formats there are: the reader of each, its file endings, its options."""
+"""The table of formats: the reader of each, its file extensions, its options."""
 
 import importlib
 import inspect
@@ -12,7 +12,7 @@ from whence.errors import BadInput
 
 @dataclass(frozen=True)
 class Format:
-    """A row: where the reading function is ("package.module:function"), and which endings name the format.
+    """One format: its reading function ("package.module:function"), and the file extensions that name it.
 
     Another package adds one by an entry point of the group `whence.readers`.
     """
@@ -32,13 +32,13 @@ class Format:
 
 _HERE = "whence.text.readers"
 FORMATS = {
-    "text": Format("a line a sentence", f"{_HERE}.plain:text", (".txt",)),
-    "paragraphs": Format("a paragraph a sentence", f"{_HERE}.plain:paragraphs"),
+    "text": Format("one sentence per line", f"{_HERE}.plain:text", (".txt",)),
+    "paragraphs": Format("one sentence per paragraph", f"{_HERE}.plain:paragraphs"),
     "tsv": Format("tab-separated columns with a header", f"{_HERE}.tables:tsv", (".tsv",)),
     "csv": Format("comma-separated columns with a header", f"{_HERE}.tables:csv", (".csv",)),
-    "jsonl": Format("a JSON object a line", f"{_HERE}.tables:jsonl", (".jsonl", ".ndjson")),
+    "jsonl": Format("one JSON object per line", f"{_HERE}.tables:jsonl", (".jsonl", ".ndjson")),
     "conllu": Format("Universal Dependencies, with coreference", f"{_HERE}.treebank:conllu", (".conllu",)),
-    "ner": Format("a token and its tag a line", f"{_HERE}.tagged:ner"),
+    "ner": Format("one token and its tag per line", f"{_HERE}.tagged:ner"),
     "mrpc": Format("GLUE MRPC: pairs, paraphrase or not", f"{_HERE}.glue:mrpc"),
     "cola": Format("GLUE CoLA: sentences, acceptable or not", f"{_HERE}.glue:cola"),
     "mnli": Format("GLUE MNLI: premise and hypothesis", f"{_HERE}.glue:mnli"),
@@ -46,7 +46,7 @@ FORMATS = {
     "gap": Format("GAP: an ambiguous pronoun and two names", f"{_HERE}.gap:gap"),
     "lama": Format("LAMA: clozes with their answers", f"{_HERE}.lama:lama"),
     "hf": Format(
-        "a dataset of the Hugging Face Hub, its folder, Parquet or Arrow",
+        "a dataset of the Hugging Face Hub, a folder of one, Parquet or Arrow",
         f"{_HERE}.hub:hub",
         (".parquet", ".arrow"),
     ),
@@ -55,12 +55,12 @@ COMPRESSIONS = (".gz", ".zst")
 
 
 def formats() -> dict[str, Format]:
-    """Every format by name: the library's own, and those of other packages."""
+    """Every format by name: the library's own and those of other packages."""
     return FORMATS | {name: row for name, row in plugins("whence.readers", Format).items() if name not in FORMATS}
 
 
 def by_ending(path: str) -> str:
-    """The format a file's name says."""
+    """The format that a file's extension names."""
     bare = path.removesuffix(PurePath(path).suffix) if path.endswith(COMPRESSIONS) else path
     for name, row in formats().items():
         if bare.lower().endswith(row.endings):

@@ -25,20 +25,20 @@ class Frequencies:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A rank each, NaN for what is not in the list."""
+    """One rank per item, NaN for those not in the list."""
 
     ranks: np.ndarray
     unknown: int
 
 
 def ranks(items: Iterable[str | int], frequencies: Frequencies) -> Ranked:
-    """The ranks of words, or of token ids; a word that is not in the list as written is looked up in lower case."""
+    """The ranks of words or token ids; a word that is not in the list as written is looked up in lower case."""
     table = frequencies.ranks
-    given = list(items)
-    _check_kind(given, frequencies)
-    lowered = (item if frequencies.by_id or item in table else str(item).lower() for item in given)
-    found = np.array([table.get(item, np.nan) for item in lowered], dtype=float)
-    return Ranked(found, int(np.isnan(found).sum()))
+    listed = list(items)
+    _check_kind(listed, frequencies)
+    lowered = (item if frequencies.by_id or item in table else str(item).lower() for item in listed)
+    values = np.array([table.get(item, np.nan) for item in lowered], dtype=float)
+    return Ranked(values, int(np.isnan(values).sum()))
 
 
 def frequencies(source: str | PathLike[str]) -> Frequencies:
@@ -53,24 +53,24 @@ def frequencies(source: str | PathLike[str]) -> Frequencies:
     return _by_word(path, rows) if "\t" in rows[0].text and rows[0].text.count("\t") == 1 else _by_id(path, rows)
 
 
-def _check_kind(items: list[str | int], given: Frequencies) -> None:
-    wrong = next((item for item in items if isinstance(item, str) == given.by_id), None)
+def _check_kind(items: list[str | int], frequencies: Frequencies) -> None:
+    wrong = next((item for item in items if isinstance(item, str) == frequencies.by_id), None)
     if wrong is not None:
-        kind = "token ids" if given.by_id else "words"
-        raise BadInput(f"The frequency list {given.name!r} is one of {kind}, and it was asked for {wrong!r}.")
+        kind = "token ids" if frequencies.by_id else "words"
+        raise BadInput(f"The frequency list {frequencies.name!r} is one of {kind}, and it was asked for {wrong!r}.")
 
 
 def _by_id(path: str, rows: list[Line]) -> Frequencies:
-    found: dict[int, int] = {}
+    rank_of: dict[int, int] = {}
     for line in rows:
         cells = line.text.split()
         if line.fault or len(cells) != 3 or not all(cell.isdecimal() for cell in cells):
             _refuse(path, line, "rank, count and token id, or a word, a tab and its count")
         rank, _, token = map(int, cells)
-        if token in found:
+        if token in rank_of:
             raise BadInput(f"{path}, line {line.number}: the token id {token} is listed twice.")
-        found[token] = rank
-    return Frequencies(path, found, by_id=True)
+        rank_of[token] = rank
+    return Frequencies(path, rank_of, by_id=True)
 
 
 def _by_word(path: str, rows: list[Line]) -> Frequencies:
@@ -84,17 +84,17 @@ def _by_word(path: str, rows: list[Line]) -> Frequencies:
 
 
 def _refuse(path: str, line: Line, expected: str) -> None:
-    found = line.fault or f"{line.text!r:.40} was found."
-    raise BadInput(f"{path}, line {line.number}: {found} Expected: {expected}.")
+    reason = line.fault or f"{line.text!r:.40} was found."
+    raise BadInput(f"{path}, line {line.number}: {reason} Expected: {expected}.")
 
 
 def _ranked(counts: Mapping[str, int | float]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    rank_of: dict[str, int] = {}
     rank, before = 0, None
     for place, (word, count) in enumerate(sorted(counts.items(), key=lambda item: -item[1]), 1):
         rank, before = (rank, before) if count == before else (place, count)
-        found[word] = rank
-    return found
+        rank_of[word] = rank
+    return rank_of
 
 
 def _wordfreq(language: str) -> Frequencies:
@@ -103,6 +103,6 @@ def _wordfreq(language: str) -> Frequencies:
     except ImportError as error:
         raise BadInput("Frequencies of a language need a package: pip install 'whence[frequency]'.") from error
     known = sorted(wordfreq.available_languages())
-    if language not in known:  # the package would take the nearest
+    if language not in known:  # the package would silently take the nearest
         raise BadInput(f"wordfreq has no language {language!r}; it has {', '.join(known)}.")
     return Frequencies(f"{WORDFREQ}{language}", _ranked(wordfreq.get_frequency_dict(language)), by_id=False)

@@ -14,17 +14,17 @@ PRONOUN = "pronoun"
 
 
 def gap(path: str, skipped: Skipped) -> Iterator[Sentence]:
-    """A row a document; a name that the pronoun refers to has the pronoun's entity, one that it does not its own."""
+    """One document per row; a name that the pronoun refers to has the pronoun's entity, any other its own."""
     for row in tab_rows(path, skipped):
         missing = next((name for name in COLUMNS if name not in row.cells), None)
         if missing:
             raise BadInput(f"{path}: There is no column {missing!r}, which GAP has; is this another format?")
         try:
-            found = _sentence(row)
+            sentence = _sentence(row)
         except BadInput as error:
             skipped.bad("malformed", str(error), row.number)
         else:
-            yield found
+            yield sentence
 
 
 def _sentence(row: Row) -> Sentence:
@@ -33,16 +33,16 @@ def _sentence(row: Row) -> Sentence:
     check(text)
     spans = {name: _span(cells, name) for name in ("Pronoun", "A", "B")}
     meant = {name: _true(cells[f"{name}-coref"]) for name in ("A", "B")}
-    found = _cut(words(text), {edge for span in spans.values() for edge in span})
+    word_spans = _cut(words(text), {edge for span in spans.values() for edge in span})
     mentions = (
-        Mention(PRONOUN if meant.get(name, True) else name, _places(found, span), {"role": name})
+        Mention(PRONOUN if meant.get(name, True) else name, _places(word_spans, span), {"role": name})
         for name, span in spans.items()
     )
     return Sentence(
         text,
         id=cells["ID"],
         document=cells["ID"],
-        words=tuple(Word(*span) for span in found),
+        words=tuple(Word(*span) for span in word_spans),
         mentions=tuple(mentions),
         labels={name: str(value) for name, value in meant.items()},
     )
@@ -71,5 +71,5 @@ def _cut(spans: list[Span], edges: set[int]) -> list[Span]:
     ]
 
 
-def _places(found: list[Span], span: Span) -> tuple[int, ...]:
-    return tuple(place for place, (start, end) in enumerate(found) if span[0] <= start and end <= span[1])
+def _places(word_spans: list[Span], span: Span) -> tuple[int, ...]:
+    return tuple(place for place, (start, end) in enumerate(word_spans) if span[0] <= start and end <= span[1])

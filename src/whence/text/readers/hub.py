@@ -1,4 +1,4 @@
-"""Datasets of the Hugging Face Hub, their folders, and Parquet or Arrow files, through the package `datasets`."""
+"""Datasets of the Hugging Face Hub, folders of them, and Parquet or Arrow files, through the package `datasets`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def hub(
     config: str | None = None,
     revision: str | None = None,
 ) -> Iterator[Sentence]:
-    """The rows of one split, streamed; a dataset with several splits needs to be told which."""
+    """The rows of one split, streamed; `split` is needed if the dataset has several."""
     rows = _dataset(path, split, config, revision)
     numbered = (Row(number, cells) for number, cells in enumerate(rows, 1))
     yield from sentences(path, skipped, numbered, columns(text, pair, label, id, document))
@@ -37,10 +37,10 @@ def _dataset(path: str, split: str | None, config: str | None, revision: str | N
     except ImportError as error:
         raise BadInput("Datasets of the Hub need a package: pip install 'whence[hub]'.") from error
     try:
-        found = _loaded(datasets, path, config, revision)
-    except (OSError, ValueError) as error:  # what `datasets` raises for all that is missing or cannot be reached
+        dataset = _loaded(datasets, path, config, revision)
+    except (OSError, ValueError) as error:  # what `datasets` raises for anything missing or out of reach
         raise BadInput(f"The dataset {path!r} cannot be read: {error}") from error
-    return _split(path, found, split)
+    return _split(path, dataset, split)
 
 
 def _loaded(datasets: Any, path: str, config: str | None, revision: str | None) -> Any:
@@ -52,10 +52,10 @@ def _loaded(datasets: Any, path: str, config: str | None, revision: str | None) 
     return datasets.load_dataset(path, config, revision=revision, streaming=True)
 
 
-def _split(path: str, found: Any, split: str | None) -> Any:
-    if not isinstance(found, dict):
-        return found
-    name = split or (next(iter(found)) if len(found) == 1 else None)
-    if name not in found:
-        raise BadInput(f"The dataset {path!r} has the splits {', '.join(found)}, and {split} was asked for.")
-    return found[name]
+def _split(path: str, dataset: Any, split: str | None) -> Any:
+    if not isinstance(dataset, dict):
+        return dataset
+    name = split or (next(iter(dataset)) if len(dataset) == 1 else None)
+    if name not in dataset:
+        raise BadInput(f"The dataset {path!r} has the splits {', '.join(dataset)}, and {split} was asked for.")
+    return dataset[name]

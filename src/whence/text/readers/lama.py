@@ -14,7 +14,7 @@ from whence.text.readers.skipped import Skipped
 from whence.text.sentence import MASK, Sentence, check, check_names
 
 RELATIONS = "relations.jsonl"
-# which member of an item holds the clozes
+# kind of cloze -> the member of an item that holds it
 CLOZES = {
     "statement": "masked_sentences",
     "negated": "masked_negations",
@@ -24,22 +24,22 @@ CLOZES = {
 
 
 def lama(path: str, skipped: Skipped, cloze: str = "statement", relations: str | None = None) -> Iterator[Sentence]:
-    """An item a cloze.
+    """Each item is a cloze.
 
     T-REx items have no statement of their own: it is made from the relation's template, "[X] was born in [Y] .", in
-    `relations` (the file relations.jsonl beside the corpus when not given). With cloze="evidence" it is the sentences
-    in which T-REx found the fact.
+    `relations` (by default the file relations.jsonl next to the corpus). With cloze="evidence" the clozes are the
+    sentences in which T-REx found the fact.
     """
     if cloze not in CLOZES:
         raise BadInput(f"There is no cloze {cloze!r} in LAMA; there are {', '.join(CLOZES)}.")
     templates = _templates(path, relations)
     for row in json_rows(path, skipped):
         try:
-            found = list(_sentences(path, row, cloze, templates))
+            clozes = list(_sentences(path, row, cloze, templates))
         except BadInput as error:
             skipped.bad("malformed", str(error), row.number)
             continue
-        yield from found
+        yield from clozes
 
 
 def _templates(path: str, relations: str | None) -> dict[str, str]:
@@ -85,16 +85,16 @@ def _statement(row: Row, member: str, templates: Mapping[str, str]) -> str:
 
 
 def _evidences(row: Row) -> Iterator[tuple[str, str]]:
-    found = row.cells.get(CLOZES["evidence"])
-    if not isinstance(found, list) or not all(isinstance(each, dict) and "masked_sentence" in each for each in found):
+    facts = row.cells.get(CLOZES["evidence"])
+    if not isinstance(facts, list) or not all(isinstance(fact, dict) and "masked_sentence" in fact for fact in facts):
         raise BadInput("the item has no 'evidences' with a 'masked_sentence' each.")
-    return ((each["masked_sentence"], str(each.get("obj_surface", ""))) for each in found)
+    return ((fact["masked_sentence"], str(fact.get("obj_surface", ""))) for fact in facts)
 
 
 def _checked(text: str, id: str, document: str, labels: Mapping[str, str]) -> Sentence:
     check(text)
     if MASK not in text:
         raise BadInput(f"the sentence has no {MASK}: {text!r:.60}.")
-    found = Sentence(text, id=id, document=document, labels=labels)
-    check_names(found)
-    return found
+    sentence = Sentence(text, id=id, document=document, labels=labels)
+    check_names(sentence)
+    return sentence

@@ -1,4 +1,4 @@
-"""Bytes to numbered lines: compression, standard input, byte-order marks, line ends, encodings, lengths."""
+"""Bytes to numbered lines: compression, standard input, byte-order marks, line endings, encodings, lengths."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ _CARRIAGE_RETURNS = (
 
 @dataclass(frozen=True)
 class Line:
-    """A line without its end; or, in `fault`, what is wrong with it."""
+    """A line without its line ending; or, in `fault`, what is wrong with it."""
 
     number: int
     text: str
@@ -36,7 +36,7 @@ class Line:
 
 
 def lines(path: str) -> Iterator[Line]:
-    """The lines of a file, one at a time; a line feed ends a line, and a carriage return before it goes with it."""
+    """The lines of a file, one at a time; a line ends with a line feed, or a carriage return and a line feed."""
     number = 0
     try:
         with _opened(path) as stream:
@@ -49,7 +49,7 @@ def lines(path: str) -> Iterator[Line]:
 
 
 def check_file(path: str) -> None:
-    """Said when the corpus is named, not when its first line is asked for."""
+    """Refuses a missing file when the corpus is named, not when its first line is read."""
     if path == STANDARD_INPUT:
         return
     if Path(path).is_dir():
@@ -59,12 +59,12 @@ def check_file(path: str) -> None:
 
 
 def state(path: str) -> tuple[int, ...] | None:
-    """What is another after a regular file was written to, replaced or taken away."""
+    """A value that changes when a regular file is written to, replaced or removed."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:  # standard input, a dataset of the Hub, a file that is gone
         return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else ()
+    return (status.st_ino, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else ()
 
 
 def _opened(path: str) -> AbstractContextManager[Any]:
@@ -73,15 +73,15 @@ def _opened(path: str) -> AbstractContextManager[Any]:
     if path.endswith(".gz"):
         return gzip.open(path, "rb")
     if path.endswith(".zst"):
-        import pyarrow  # tells a file that ends too early, which the readers of the package zstandard do not
+        import pyarrow  # detects a truncated file, which the readers of the package zstandard do not
 
         return io.BufferedReader(pyarrow.CompressedInputStream(pyarrow.OSFile(path), "zstd"))
     return open(path, "rb")
 
 
 def _raw(stream: Any) -> Iterator[bytes]:
-    """Lines as bytes; of one that is too long only the beginning, so that memory stays flat."""
-    while data := stream.readline(LONGEST + 3):  # room for a byte more than allowed, and for the line's end
+    """Lines as bytes; of one that is too long only the beginning, to bound memory."""
+    while data := stream.readline(LONGEST + 3):  # room for one byte more than allowed, and for the line ending
         rest = data
         while not rest.endswith(b"\n") and (rest := stream.readline(_CHUNK)):
             pass
@@ -104,5 +104,5 @@ def _line(number: int, data: bytes) -> Line:
     try:
         return Line(number, data.decode())
     except UnicodeDecodeError as error:
-        found = f"byte {error.start} of the line is 0x{data[error.start]:02x}, which is not UTF-8."
-        return Line(number, "", "not UTF-8", found)
+        fault = f"byte {error.start} of the line is 0x{data[error.start]:02x}, which is not UTF-8."
+        return Line(number, "", "not UTF-8", fault)

@@ -1,4 +1,4 @@
-"""Files of columns that end in .txt: read as plain text, their tags would be measured as words."""
+"""Files of columns named .txt: read as plain text, their tags would be measured as words."""
 
 import re
 from itertools import islice
@@ -14,16 +14,16 @@ _NUMBER = re.compile(r"\d+([-.]\d+)?")
 
 
 def check_text(path: str) -> None:
-    """Nothing, or an error when a file that nobody called text is a token a line with its tags."""
+    """Refuses a file that has a token and its tags on each line, unless the user said it is text."""
     if not state(path):
         return  # what is not a regular file can be read only once
     try:
         texts = [line.text for line in islice(lines(path), _LOOKED_AT) if line.text.strip() and not line.fault]
     except BadInput:
-        return  # said again, with its line, when the corpus is read
+        return  # reported with its line when the corpus is read
     if _is_tagged(texts):
         raise BadInput(
-            f"{path} looks like columns, a token and its tags a line; say what it is: ner:{path} for a token and its"
+            f"{path} looks like columns, a token and its tags per line; say what it is: ner:{path} for a token and its"
             f" tag, conllu:{path} for Universal Dependencies, text:{path} if each line is a sentence after all."
         )
 

@@ -1,4 +1,4 @@
-"""Which noun and which pronoun of a sentence speak of the same entity."""
+"""Which nouns and pronouns of a sentence are coreferent."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ PRONOUNS = frozenset({"PRON"})
 
 @dataclass(frozen=True)
 class NounPronoun:
-    """Places among the sentence's words."""
+    """A noun and a pronoun, by their indices among the sentence's words."""
 
     noun: int
     pronoun: int
@@ -19,9 +19,9 @@ class NounPronoun:
 
 
 def noun_pronoun(sentence: Sentence) -> list[NounPronoun]:
-    """Every noun with every pronoun, both being heads of mentions; coreferent when one entity has both.
+    """Every noun with every pronoun, both being heads of mentions; coreferent when they have an entity in common.
 
-    In "her friend" the mention of the friend has the word "her" too; only its head stands for it, so that the two are
+    In "her friend" the mention of the friend includes the word "her"; only its head stands for it, so that the two are
     not coreferent. Words that head no mention are left out: nothing is known of them.
     """
     entities: dict[int, set[str]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""Plain text: a line or a paragraph a sentence."""
+"""Plain text: one sentence per line or per paragraph."""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -9,7 +9,7 @@ from whence.text.sentence import Sentence
 
 
 def text(path: str, skipped: Skipped) -> Iterator[Sentence]:
-    """A line a sentence; empty lines stand between documents."""
+    """One sentence per line; empty lines separate documents."""
     document, open_document = 0, False
     for line in lines(path):
         if line.fault:
@@ -23,7 +23,7 @@ def text(path: str, skipped: Skipped) -> Iterator[Sentence]:
 
 
 def paragraphs(path: str, skipped: Skipped) -> Iterator[Sentence]:
-    """Lines up to an empty one, joined by a space, a sentence; the file is one document."""
+    """One sentence per paragraph, its lines joined by spaces; the file is one document."""
     for block in blocks(path):
         fault = next((line for line in block if line.fault), None)
         if fault:
@@ -34,7 +34,7 @@ def paragraphs(path: str, skipped: Skipped) -> Iterator[Sentence]:
 
 
 def blocks(path: str) -> Iterator[list[Line]]:
-    """Runs of lines between empty ones; of a run with a fault only that line and comments: memory stays flat."""
+    """Blocks of lines between empty ones; of a block with a fault only that line and comments, to bound memory."""
     block: list[Line] = []
     size, faulty = 0, False
     for line in lines(path):
@@ -44,8 +44,8 @@ def blocks(path: str) -> Iterator[list[Line]]:
             continue
         size += len(line.text)
         if size > LONGEST and not faulty:
-            found = f"the lines from {block[0].number} on are together longer than {LONGEST:,} characters."
-            line = Line(line.number, "", "too long", found)
+            fault = f"the lines from {block[0].number} on are together longer than {LONGEST:,} characters."
+            line = Line(line.number, "", "too long", fault)
         if not faulty or (line.text.startswith("#") and size <= LONGEST):
             block.append(line)
         faulty = faulty or bool(line.fault)

@@ -10,13 +10,13 @@ from whence.errors import BadInput
 from whence.text.readers.lines import LONGEST, Line, lines
 from whence.text.readers.skipped import Skipped
 
-# the library's own limit is an eighth of what a line may be; it is one number for the whole process
+# the csv module's own limit is an eighth of the longest line allowed; it holds for the whole process
 csv.field_size_limit(max(LONGEST, csv.field_size_limit()))
 
 
 @dataclass(frozen=True)
 class Row:
-    """The cells of a record by column, with the line where it begins."""
+    """The cells of a record by column, and the line where it begins."""
 
     number: int
     cells: Mapping[str, object]
@@ -25,21 +25,21 @@ class Row:
 
 
 def tab_rows(path: str, skipped: Skipped, header: bool = True, names: Sequence[str] = ()) -> Iterator[Row]:
-    """Rows of a tab-separated file, empty lines being none.
+    """Rows of a tab-separated file; empty lines are not rows.
 
-    Without a header the columns have the `names` given, or are called 1, 2, 3 … as far as the first row goes.
+    Without a header the columns are called `names`, or 1, 2, 3 … up to the length of the first row.
     """
     split = ((line, line.text.split("\t")) for line in lines(path) if line.fault or line.text)
     return _named(split, skipped, header, names)
 
 
 def comma_rows(path: str, skipped: Skipped, header: bool = True) -> Iterator[Row]:
-    """Rows of a comma-separated file, likewise."""
+    """Rows of a comma-separated file, in the same way."""
     return _named(_records(lines(path)), skipped, header)
 
 
 def json_rows(path: str, skipped: Skipped) -> Iterator[Row]:
-    """Objects, one a line."""
+    """One JSON object per line."""
     for line in lines(path):
         if not (line.fault or line.text.strip()):
             continue
@@ -55,23 +55,23 @@ def _object(line: Line) -> Mapping[str, object]:
     if line.fault:
         raise BadInput(line.fault)
     try:
-        found = json.loads(line.text, object_pairs_hook=_members)
+        value = json.loads(line.text, object_pairs_hook=_members)
     except BadInput:
         raise
     except (ValueError, RecursionError) as error:
         raise BadInput(f"the line is not JSON: {error}.") from error
-    if not isinstance(found, dict):
-        raise BadInput(f'the line is a {type(found).__name__}, and an object such as {{"text": …}} was expected.')
-    return found
+    if not isinstance(value, dict):
+        raise BadInput(f'the line is a {type(value).__name__}, and an object such as {{"text": …}} was expected.')
+    return value
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object; of two members with one name JSON would keep the last and lose the other."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """An object; of two members with the same name, the json module would silently keep the last."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         raise BadInput(f"two members are called {next(name for name in names if names.count(name) > 1)!r:.40}.")
-    return found
+    return members
 
 
 def _named(
@@ -92,7 +92,7 @@ def _named(
 
 
 def _header(line: Line, cells: list[str], path: str) -> list[str]:
-    """Never skipped: without it the rows would be read under wrong names."""
+    """The names of the columns; never skipped, or the rows would be read under wrong names."""
     twice = next((name for name in cells if cells.count(name) > 1), None)
     fault = line.fault or (f"two columns are called {twice!r}." if twice is not None else "")
     if fault:
@@ -101,20 +101,20 @@ def _header(line: Line, cells: list[str], path: str) -> list[str]:
 
 
 def _records(source: Iterator[Line]) -> Iterator[tuple[Line, list[str]]]:
-    """Lines, joined while a quoted cell is open; when that fails, the lines behind the first are records themselves."""
+    """Lines, joined while a quoted cell is open; when that fails, the lines after the first are records themselves."""
     waiting: deque[Line] = deque()
     while (line := _next(waiting, source)) is not None:
         if not (line.fault or line.text):
             continue
         taken, closed = _to_closing_mark(line, waiting, source)
-        found, cells = _cells(line, taken, closed)
-        if found.fault:
+        record, cells = _cells(line, taken, closed)
+        if record.fault:
             waiting.extendleft(reversed(taken))
-        yield found, cells
+        yield record, cells
 
 
 def _to_closing_mark(line: Line, waiting: deque[Line], source: Iterator[Line]) -> tuple[list[Line], bool]:
-    """The lines that follow until every quotation mark is closed, and whether that came about."""
+    """The following lines up to the closing quotation mark, and whether there is one."""
     taken: list[Line] = []
     size, is_open = len(line.text), line.text.count('"') % 2
     while is_open and size <= LONGEST and (following := _next(waiting, source)) is not None:
@@ -130,13 +130,13 @@ def _next(waiting: deque[Line], source: Iterator[Line]) -> Line | None:
     return waiting.popleft() if waiting else next(source, None)
 
 
-def _cells(line: Line, more: list[Line], closed: bool) -> tuple[Line, list[str]]:
+def _cells(line: Line, following: list[Line], closed: bool) -> tuple[Line, list[str]]:
     if line.fault:
         return line, []
     if not closed:
         return Line(line.number, "", "malformed", "a quotation mark is opened and not closed."), []
     try:
-        (cells,) = csv.reader(["\n".join(each.text for each in (line, *more))], strict=True)
+        (cells,) = csv.reader(["\n".join(part.text for part in (line, *following))], strict=True)
     except (csv.Error, ValueError) as error:
         return Line(line.number, "", "malformed", f"the row is not comma-separated: {error}."), []
     return line, cells

@@ -1,4 +1,4 @@
-"""What was not read, and why: every loss is either an error or counted here."""
+"""What was not read, and why: everything left out is either an error or counted here."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ SHOWN = 10  # reasons kept in full
 
 @dataclass
 class Skipped:
-    """What one reading of a corpus left out: sentences, and `within` those that were kept, smaller things."""
+    """What one iteration over a corpus left out: whole sentences, and `within` the kept ones smaller things."""
 
     name: str
     forgiving: bool = False
@@ -21,7 +21,7 @@ class Skipped:
     within: Counter[str] = field(default_factory=Counter)
 
     def bad(self, kind: str, reason: str, line: int) -> None:
-        """A record that cannot be understood: an error, or one more skipped."""
+        """A record that cannot be parsed: an error, or counted as skipped."""
         if not self.forgiving:
             raise BadInput(
                 f"{self.name}, line {line}: {reason} Correct it, or leave such records out with --skip-bad"
@@ -30,7 +30,7 @@ class Skipped:
         self.left_out(kind, reason, line)
 
     def left_out(self, kind: str, reason: str, line: int) -> None:
-        """A record that is understood and has nothing to measure."""
+        """A record that is well-formed but has nothing to measure."""
         self.count += 1
         self.kinds[kind] += 1
         if len(self.first) < SHOWN:

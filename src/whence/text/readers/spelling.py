@@ -1,4 +1,4 @@
-"""Where words stand in their text when only their letters are given."""
+"""Finds the spans of words in their text when only their letters are given."""
 
 from collections.abc import Sequence
 
@@ -7,24 +7,24 @@ from whence.text.align import Span
 
 
 def joined(forms: Sequence[str], spaced: Sequence[bool]) -> str:
-    """The text of words, with a space after those that have one."""
+    """The words joined to a text, with a space after those that have one."""
     text = "".join(form + " " * space for form, space in zip(forms, spaced, strict=True))
     return text[:-1] if spaced and spaced[-1] else text
 
 
 def spans(text: str, forms: Sequence[str]) -> list[Span]:
-    """The span of each word, all letters of the text being used up in order; white space never counts."""
-    found: list[Span] = []
+    """The span of each word, in order; together they use up all letters of the text, white space aside."""
+    located: list[Span] = []
     cursor = 0
     for form in forms:
         start = _past_space(text, cursor)
         with_space = max(cursor, start - len(form) + len(form.lstrip()))  # a word may begin with a space of its own
         start = with_space if text.startswith(form, with_space) else start
         cursor = _past_form(text, start, form)
-        found.append((start, cursor))
+        located.append((start, cursor))
     if _past_space(text, cursor) < len(text):
         raise BadInput(f"the words end before the text does, at {text[cursor:].strip():.40}.")
-    return found
+    return located
 
 
 def _past_space(text: str, cursor: int) -> int:

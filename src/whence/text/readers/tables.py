@@ -14,7 +14,7 @@ TEXT = ("text", "sentence")  # columns looked for when none is named
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold what; of several names the first that is there."""
+    """Which columns hold what; of several names, the first that the table has."""
 
     text: tuple[str, ...] = TEXT
     pair: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Columns:
 
 
 class NoColumn(BadInput):
-    """A column that was asked for is not there."""
+    """The table has no such column."""
 
 
 def tsv(
@@ -37,7 +37,7 @@ def tsv(
     document: str | None = None,
     header: bool = True,
 ) -> Iterator[Sentence]:
-    """Columns between tabs, quotation marks being letters like others; without a header they are called 1, 2, 3 …"""
+    """Tab-separated columns, quotation marks being ordinary characters; without a header they are called 1, 2, 3 …"""
     return sentences(path, skipped, tab_rows(path, skipped, header), columns(text, pair, label, id, document))
 
 
@@ -51,7 +51,7 @@ def csv(
     document: str | None = None,
     header: bool = True,
 ) -> Iterator[Sentence]:
-    """Columns between commas, quoted as RFC 4180 says; a quoted cell may hold line ends."""
+    """Comma-separated columns, quoted as in RFC 4180; a quoted cell may hold line breaks."""
     return sentences(path, skipped, comma_rows(path, skipped, header), columns(text, pair, label, id, document))
 
 
@@ -64,7 +64,7 @@ def jsonl(
     id: str | None = None,
     document: str | None = None,
 ) -> Iterator[Sentence]:
-    """A JSON object a line, its members being the columns."""
+    """One JSON object per line, its members being the columns."""
     return sentences(path, skipped, json_rows(path, skipped), columns(text, pair, label, id, document))
 
 
@@ -78,15 +78,15 @@ def sentences(path: str, skipped: Skipped, rows: Iterable[Row], named: Columns) 
     """The rows as sentences."""
     for row in rows:
         try:
-            found = _sentence(path, row, named)
+            sentence = _sentence(path, row, named)
         except NoColumn as error:
-            if row.under_header:  # no row has it, and leaving all of them out is not what anyone asked for
+            if row.under_header:  # no row has it, and nobody wants all of them left out
                 raise BadInput(f"{path}: {error}") from error
             skipped.bad("malformed", str(error), row.number)
         except BadInput as error:
             skipped.bad("malformed", str(error), row.number)
         else:
-            yield found
+            yield sentence
 
 
 def _sentence(path: str, row: Row, named: Columns) -> Sentence:
@@ -115,11 +115,11 @@ def _name(row: Row, names: tuple[str, ...]) -> str:
 
 
 def cell(row: Row, names: tuple[str, ...]) -> tuple[str, object]:
-    """The first of the columns that is there, and what it holds."""
+    """The first of the columns that the row has, and its value."""
     name = next((name for name in names if name in row.cells), None)
     if name is None:
-        wanted = " or ".join(repr(name) for name in names)
+        expected = " or ".join(repr(name) for name in names)
         there = ", ".join(map(repr, row.cells))
         how = "; say which holds the text: --read text=COLUMN (in Python: text=)" if names == TEXT else ""
-        raise NoColumn(f"There is no column {wanted}; the columns are {there}{how}.")
+        raise NoColumn(f"There is no column {expected}; the columns are {there}{how}.")
     return name, row.cells[name]

@@ -1,4 +1,4 @@
-"""A token and its tag a line, empty lines between sentences: the named entities of CoNLL-2002, 2003 and Wikigold."""
+"""One token and its tag per line, empty lines between sentences: named entities as in CoNLL-2002, 2003 and Wikigold."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ from whence.text.readers.spelling import joined, spans
 from whence.text.sentence import Sentence, Word
 
 _NEW_DOCUMENT = "-DOCSTART-"
-_SPACES = re.compile(" +")  # of ASCII alone: the no-break space in "10\u00a0000" is part of a word
+_SPACES = re.compile(" +")  # ASCII only: the no-break space in "10\u00a0000" is part of a word
 
 
 @dataclass
 class _Shape:
-    """What the first row settles for the file."""
+    """The separator and the number of columns, which the first row settles for the file."""
 
     tabs: bool = False
     columns: int = 0
@@ -43,7 +43,7 @@ def ner(path: str, skipped: Skipped) -> Iterator[Sentence]:
         document = place(path, starts[-1].number) if starts else document
         rows = [line for line in block if not _starts_document(line)]
         faults = ((line, line.fault or shape.fault(line)) for line in rows)
-        wrong, reason = next((found for found in faults if found[1]), (None, ""))
+        wrong, reason = next((fault for fault in faults if fault[1]), (None, ""))
         if wrong:
             skipped.bad(wrong.kind or "malformed", reason, wrong.number)
         elif rows:

@@ -18,7 +18,7 @@ from whence.text.readers.spelling import joined, spans
 from whence.text.sentence import Mention, Sentence, Word
 
 LABELS = ("upos", "xpos", "lemma", "deprel")
-# the package cuts a value in MISC at a second equals sign, and takes half its time for columns that are not used here
+# the package cuts a value in MISC at a second equals sign, and spends half its time on columns that are not used here
 PARSERS = DEFAULT_FIELD_PARSERS | {
     "misc": lambda cells, column: dict(part.split("=", 1) for part in cells[column].split("|") if "=" in part),
     "feats": lambda cells, column: cells[column],
@@ -28,7 +28,7 @@ PARSERS = DEFAULT_FIELD_PARSERS | {
 
 @dataclass(frozen=True)
 class _Node:
-    """A line that is not a comment: a word (kind ""), a multiword token ("-") or an empty node (".")."""
+    """A line other than a comment: a word (kind ""), a multiword token ("-") or an empty node (".")."""
 
     line: int
     kind: str
@@ -39,14 +39,14 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Context:
-    """What the comments of a file say of all the sentences after them."""
+    """What the comments of a file say about all the sentences after them."""
 
     document: str
     fields: tuple[str, ...] = FIELDS
 
 
 class _Fault(Exception):
-    """What is wrong with which line."""
+    """A malformed line, and what is wrong with it."""
 
     def __init__(self, reason: str, line: int, kind: str = "malformed") -> None:
         super().__init__(reason)
@@ -59,12 +59,12 @@ def conllu(path: str, skipped: Skipped) -> Iterator[Sentence]:
     for block in blocks(path):
         context = _context(context, path, block)
         try:
-            found = _sentence(path, block, context, skipped)
+            sentence = _sentence(path, block, context, skipped)
         except _Fault as fault:
             skipped.bad(fault.kind, fault.reason, fault.line)
             continue
-        if found is not None:
-            yield found
+        if sentence is not None:
+            yield sentence
 
 
 def _context(context: _Context, path: str, block: Sequence[Line]) -> _Context:
@@ -111,25 +111,25 @@ def _node(line: Line) -> _Node:
         raise _Fault(line.fault, line.number, line.kind)
     cells = [cell.strip(" ") for cell in line.text.split("\t")]  # other spaces are letters of a word
     if len(cells) != len(DEFAULT_FIELDS) or not all(cell.strip() for cell in cells):
-        wanted = f"{len(DEFAULT_FIELDS)} between tabs, none of them empty, were expected."
-        raise _Fault(f"the line has {len(cells)} columns, and {wanted}", line.number)
+        expected = f"{len(DEFAULT_FIELDS)} between tabs, none of them empty, were expected."
+        raise _Fault(f"the line has {len(cells)} columns, and {expected}", line.number)
     try:
-        # the package's own reading of a line takes two spaces for the end of a column
-        found: dict[str, Any] = {
+        # the package's own parser takes two spaces for the end of a column
+        values: dict[str, Any] = {
             name: PARSERS[name](cells, place) if name in PARSERS else cells[place]
             for place, name in enumerate(DEFAULT_FIELDS)
         }
     except (ParseException, ValueError) as error:
         raise _Fault(f"{str(error).rstrip('.')}.", line.number) from error
-    number = found["id"]
+    number = values["id"]
     if number is None:
         raise _Fault("the first column is empty, and the word's number was expected.", line.number)
     first, kind, last = (number, "", number) if isinstance(number, int) else number
-    return _Node(line.number, kind, first, last, found)
+    return _Node(line.number, kind, first, last, values)
 
 
 def _check_numbers(nodes: Sequence[_Node]) -> None:
-    """Words are counted 1, 2, 3 …; a multiword token stands before its words, an empty node behind a word."""
+    """Words are numbered 1, 2, 3 …; a multiword token comes before its words, an empty node after a word."""
     seen, covered, count = 0, 0, sum(not node.kind for node in nodes)
     for node in nodes:
         if node.kind == "-":
@@ -145,20 +145,20 @@ def _check_numbers(nodes: Sequence[_Node]) -> None:
 
 
 def _governors(words: Sequence[_Node]) -> list[int | None]:
-    """Each word's governor by its place; none for roots and where the column is empty."""
+    """The index of each word's governor; None for roots and where the column is empty."""
     heads = [node.cells["head"] for node in words]
     for node, head in zip(words, heads, strict=True):
         if head is not None and (not 0 <= head <= len(words) or head == node.first):
             raise _Fault(f"the governor {head} is not another of the {len(words)} words.", node.line)
-    found = [head - 1 if head else None for head in heads]
-    circle = _in_circle(found)
+    governors = [head - 1 if head else None for head in heads]
+    circle = _in_circle(governors)
     if circle is not None:
         raise _Fault(f"the governors of word {circle + 1} go round in a circle.", words[circle].line)
-    return found
+    return governors
 
 
 def _in_circle(heads: Sequence[int | None]) -> int | None:
-    """A word that is above itself, if there is one."""
+    """A word that governs itself through others, if there is one."""
     under_root: set[int] = set()
     for word in range(len(heads)):
         trail: dict[int, None] = {}
@@ -175,7 +175,7 @@ def _in_circle(heads: Sequence[int | None]) -> int | None:
 def _spelled(text: str, nodes: Sequence[_Node]) -> tuple[str, list[Span]]:
     """The text and each word's span.
 
-    The words of a multiword token have their own letters where they spell it (do|n't) and all of its letters where
+    The words of a multiword token have their own letters where these spell it (do|n't), and all of its letters where
     they do not (French du for de + le).
     """
     covered = {number for node in nodes if node.kind == "-" for number in range(node.first, node.last + 1)}
@@ -183,14 +183,14 @@ def _spelled(text: str, nodes: Sequence[_Node]) -> tuple[str, list[Span]]:
     forms = [node.cells["form"] for node in surfaces]
     text = text or joined(forms, [node.cells["misc"].get("SpaceAfter") != "No" for node in surfaces])
     by_number = {node.first: node for node in nodes if not node.kind}
-    found: list[Span] = []
+    word_spans: list[Span] = []
     try:
         for node, (start, end) in zip(surfaces, spans(text, forms), strict=True):
             inside = [by_number[number].cells["form"] for number in range(node.first, node.last + 1)]
-            found += _within(text[start:end], inside, start)
+            word_spans += _within(text[start:end], inside, start)
     except BadInput as error:
         raise _Fault(str(error), nodes[0].line) from error
-    return text, found
+    return text, word_spans
 
 
 def _within(surface: str, forms: Sequence[str], start: int) -> list[Span]:
@@ -216,8 +216,8 @@ def _mentions(nodes: Sequence[_Node], fields: tuple[str, ...], skipped: Skipped)
             raise _Fault(str(error), node.line) from error
         seen += not node.kind
     try:
-        found = brackets.finish()
+        mentions = brackets.finish()
     except BadInput as error:
         raise _Fault(str(error), nodes[-1].line) from error
     skipped.within["mentions without words"] += brackets.wordless
-    return found
+    return mentions
