@@ -8,6 +8,7 @@ import torch
 import xarray
 from torch import Tensor
 
+from whence._arguments import whole
 from whence.errors import BadInput, Unsupported
 from whence.measures.flow.prediction import Predicted, dependence, shares
 from whence.measures.lm_head.ranks import place
@@ -92,18 +93,15 @@ def _wanted(model: Model, measures: str | Iterable[str]) -> list[str]:
 
 def _token(model: Model, token: int | str) -> int:
     """Its number in the vocabulary; a text that is not one token is refused."""
-    size = len(model.tokenizer)
-    if isinstance(token, str):
-        numbers = model.tokenizer(token, add_special_tokens=False)["input_ids"]
-        if len(numbers) != 1:
-            raise BadInput(
-                f"{token!r} is {len(numbers)} tokens, and one is asked for; a word within a text mostly begins with a"
-                f" space (' {token.strip()}'), and a number of the vocabulary is taken as well."
-            )
-        return int(numbers[0])
-    if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < size:
-        raise BadInput(f"A token is a text or a number from 0 to {size - 1}, and {token!r} was given.")
-    return token
+    if not isinstance(token, str):
+        return whole("number of a token", token, 0, len(model.tokenizer) - 1)
+    numbers = model.tokenizer(token, add_special_tokens=False)["input_ids"]
+    if len(numbers) != 1:
+        raise BadInput(
+            f"{token!r} is {len(numbers)} tokens, and one is asked for; in the middle of a text most tokens begin with a"
+            " space, and the number of a token is taken as well."
+        )
+    return int(numbers[0])
 
 
 def _logits(model: Model, encoded: Encoded, places: list[int]) -> Tensor:
