@@ -29,6 +29,7 @@ test: lint types imports js docs pytest ## every check: ruff, mypy, import-linte
 
 lint: $(VENV)/.ready-dev ## ruff
 	$(RUN) ruff check .
+	$(RUN) ruff format --check --quiet src tests benchmarks examples
 
 types: $(VENV)/.ready-dev ## mypy
 	$(RUN) mypy

@@ -25,6 +25,7 @@ TABLE = pandas.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": [2.0, 1.0, 4.0, 3.0], 
 CALLS = {
     "measure": lambda at, **more: whence.measure(at.model, TEXT, "mixing", **more),
     "lm_head": lambda at, **more: whence.lm_head(at.head, "ada saw [MASK]", **more),
+    "why": lambda at, **more: whence.why(at.head, "ada saw [MASK]", measures="dependence", **more),
     "alternative_attention": lambda at, **more: whence.alternative_attention(
         at.model, TEXT, **{"layer": 1, "head": 0, **more}
     ),
@@ -43,6 +44,7 @@ CALLS = {
 WHOLE = {
     "measure": ("layers", "targets", "memory_limit"),
     "lm_head": ("position", "layer", "k"),
+    "why": ("position",),
     "alternative_attention": ("layer", "head", "row", "seed"),
     "run": ("workers", "threads", "layers", "neighbours", "part_size", "batch_tokens", "total"),
     "cloze": ("part_size",),
@@ -150,5 +152,5 @@ def test_every_number_of_a_public_verb_is_tried():
             kinds = str(parameter.annotation).replace("[", " ").replace("]", " ").replace("|", " ").split()
             kinds += [getattr(parameter.annotation, "__name__", "")]
             number = {"int", "float"} & set(kinds) and "Callable" not in str(parameter.annotation)
-            if number and name not in ("progress", "direction"):
+            if number and name not in ("progress", "direction", "token", "against"):  # a token may be a text
                 assert (verb, name) in tried, (verb, name)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # the table below, for editors and type checkers
     from whence.sentence.lm_head import lm_head as lm_head
     from whence.sentence.measure import measure as measure
     from whence.sentence.verify import verify as verify
+    from whence.sentence.why import why as why
     from whence.studies import study as study
     from whence.text.readers import read as read
 
@@ -63,6 +64,7 @@ _VERBS = {
     "run": "whence.corpus.run",
     "study": "whence.studies",
     "verify": "whence.sentence.verify",
+    "why": "whence.sentence.why",
     "widget": "whence.page.widget",
 }
 

@@ -30,6 +30,13 @@ PAPERS = {
   booktitle = {Proceedings of the 2021 Conference on Empirical Methods in Natural Language Processing},
   year = {2021}
 }""",
+    "modarressi2023": """@inproceedings{modarressi2023decompx,
+  title = {{DecompX}: Explaining Transformers Decisions by Propagating Token Decomposition},
+  author = {Modarressi, Ali and Fayyaz, Mohsen and Aghazadeh, Ehsan and Yaghoobzadeh, Yadollah and
+            Pilehvar, Mohammad Taher},
+  booktitle = {Proceedings of the 61st Annual Meeting of the Association for Computational Linguistics},
+  year = {2023}
+}""",
     "kobayashi2024": """@inproceedings{kobayashi2024analyzing,
   title = {Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention Maps},
   author = {Kobayashi, Goro and Kuribayashi, Tatsuki and Yokoi, Sho and Inui, Kentaro},

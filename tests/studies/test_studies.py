@@ -49,9 +49,7 @@ def corpora(request, name):
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.whole if name in LONG else ()) for name in DATA])
 def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, corpora, tmp_path, name):
     told = []
-    page = whence.study(
-        name, builtin, corpora, tmp_path, quick=True, progress=lambda *each: told.append(each)
-    )
+    page = whence.study(name, builtin, corpora, tmp_path, quick=True, progress=lambda *each: told.append(each))
     found = json.loads((tmp_path / "findings.json").read_text())
     assert len(found["pictures"]) >= len(find(name).sections) and told
     assert not found["left_out"]

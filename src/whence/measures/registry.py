@@ -33,6 +33,7 @@ VALUES = frozenset({"attention", "values"})
 NORMS = frozenset({"attention", "values", "norms"})
 DERIVATIVES = frozenset({"derivatives"})
 NEURONS = NORMS | {"neurons"}
+SECANT = NEURONS | {"attention throughout"}
 
 
 @dataclass(frozen=True)

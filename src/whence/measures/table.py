@@ -14,6 +14,7 @@ from whence.measures.registry import (
     NEURONS,
     NORMS,
     ROWS,
+    SECANT,
     VALUES,
     Axis,
     Measure,
@@ -201,6 +202,22 @@ MEASURES: dict[str, Measure] = {
             "distance": Axis(lambda sizes: 2 * sizes.tokens - 1, lambda size: range(-(size // 2), size // 2 + 1)),
             "neighbour": Axis(lambda sizes: len(NEIGHBOURS), lambda size: tuple(NEIGHBOURS)),
         },
+    ),
+    "decomposition": Measure(
+        about="The vectors that every state is the sum of, one for each input token and one for what belongs to none.",
+        variables={
+            "decomposition": Variable(MAP, _NORM, "length of the input token's vector in the state", SECANT),
+            "decomposition_share": Variable(MAP, _SHARE, "that length among those of all input tokens", SECANT),
+            "decomposition_signed": Variable(
+                MAP, _SHARE, "the vector along the state; with the bias they add up to one", SECANT
+            ),
+            "decomposition_bias": Variable(BY_TOKEN, _NORM, "length of the vector that belongs to no token", SECANT),
+            "decomposition_bias_signed": Variable(BY_TOKEN, _SHARE, "that vector along the state", SECANT),
+        },
+        papers=("modarressi2023", "kobayashi2024"),
+        source="whence.measures.flow.variables:decompositions",
+        takes=flow_takes.decomposition,
+        over="model",
     ),
     "jacobian_local": Measure(
         about="How strongly each token after a block reacts to each token before it, exact.",

@@ -185,6 +185,15 @@ STYLES: dict[str, Style] = {
         BLACK,
         COMES,
     ),
+    "decomposition": Style("decomposition", "Length of each input token's vector in the hidden token.", wording=COMES),
+    "decomposition_share": Style(
+        "decomposition, shares", "Share of each input token's vector, by its length.", wording=COMES
+    ),
+    "decomposition_signed": Style(
+        "decomposition along the state",
+        "Each input token's vector along the hidden token; may be negative.",
+        wording=COMES,
+    ),
     "jacobian_local": Style("Jacobian norm, one layer", "How strongly a layer's output reacts to each of its inputs."),
     "gradient": Style(
         "gradient G*",

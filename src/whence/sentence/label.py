@@ -67,13 +67,7 @@ def _about_maps(maps: Mapping[str, str], selected: Mapping[str, Variable]) -> di
 
 def _coordinates(sizes: Mapping[str, int], analyses: list[str], encoded: Encoded, settings: Settings) -> dict[str, Any]:
     """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
-    labels = {
-        "token": np.array(encoded.tokens, dtype=str),
-        "token_id": encoded.batch.ids[0].numpy(),
-        "word": np.array(encoded.words, dtype=str),
-        "is_special": np.array(encoded.special),
-    }
-    labels |= {name: np.array([tag or "" for tag in values]) for name, values in encoded.annotations().items()}
+    labels = tokens_of(encoded)
     rows = {"target": list(settings.targets or range(len(encoded.tokens))), "source": range(len(encoded.tokens))}
     registered = axes()
     coordinates: dict[str, Any] = {"layer": np.array(settings.layers)}
@@ -84,3 +78,14 @@ def _coordinates(sizes: Mapping[str, int], analyses: list[str], encoded: Encoded
     for axis in rows.keys() & sizes.keys():
         coordinates |= {f"{axis}_{name}": (axis, values[list(rows[axis])]) for name, values in labels.items()}
     return coordinates
+
+
+def tokens_of(encoded: Encoded) -> dict[str, np.ndarray]:
+    """What is known of every token."""
+    labels = {
+        "token": np.array(encoded.tokens, dtype=str),
+        "token_id": encoded.batch.ids[0].numpy(),
+        "word": np.array(encoded.words, dtype=str),
+        "is_special": np.array(encoded.special),
+    }
+    return labels | {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}

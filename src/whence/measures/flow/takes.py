@@ -12,6 +12,7 @@ from typing import Any
 
 from whence.linear import fold, local, sketch, travel
 from whence.measures.flow import contribution
+from whence.measures.flow import decomposition as decomposed
 from whence.measures.takes import Sizes, Work, one_pass
 
 # squares alive inside a block per tangent: through its maps, by its parts, back and forwards through its own code
@@ -50,6 +51,18 @@ def gradient(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 def gradient_local(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     chain = Chain(sizes)
     return Work(chain.held, partial(chain.pulled, depth=1), chain.reserved)
+
+
+def decomposition(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """Attention, states and slopes of every block, the value maps, the sums, and the vectors of some sources."""
+    each = sizes.square + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
+    values = 2 * sizes.blocks * sizes.number * sizes.width * sizes.groups * sizes.head_width
+
+    def uses(memory: int) -> int:
+        return decomposed.together(sizes.tokens, sizes.width, sizes.neurons, sizes.number, memory) * inside
+
+    inside = decomposed.inside(sizes.tokens, sizes.width, sizes.neurons, sizes.number)
+    return Work(sizes.depth * each + values + one_pass(sizes, {}).held, uses, inside)
 
 
 def _probes(sizes: Sizes, options: Mapping[str, Any]) -> int:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from whence.measures.flow import summaries as summaries
 from whence.measures.flow.contribution import Flow, gradient, gradient_local, jacobian, jacobian_local
+from whence.measures.flow.decomposition import decomposition
 from whence.measures.registry import Settings
 
 Found = dict[str, Tensor]
@@ -56,6 +57,17 @@ def gradients(settings: Settings) -> Found:
 def gradients_local(settings: Settings) -> Found:
     found = gradient_local(settings.anatomy, settings.batch, **_asked(settings))
     return {"gradient_local": _placed(found.norms, found)}
+
+
+def decompositions(settings: Settings) -> Found:
+    found = decomposition(settings.anatomy, settings.batch, **_asked(settings))
+    return {
+        "decomposition": found.length,
+        "decomposition_share": found.share,
+        "decomposition_signed": found.signed,
+        "decomposition_bias": found.bias,
+        "decomposition_bias_signed": found.bias_signed,
+    }
 
 
 def _asked(settings: Settings, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,162 @@
+"""How a sentence's states were made: every block as the affine map h -> M h + c that it was, and so from any layer to
+any later one, and to the logits.
+
+Attention weights, the scales of norms and the slopes of activations are those of the pass; what is left is linear.
+Vectors are pushed to later layers, covectors (rows that are multiplied with M from the left) pulled to earlier ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor
+
+from whence.errors import Unsupported
+from whence.linear.held import Activated, Attention, Chain, Linear, Sums, Vectors, feed_forward, normed
+from whence.models.anatomy import Anatomy, Head
+from whence.models.block import Batch, Block
+from whence.models.capture import walk
+from whence.models.precision import single
+from whence.models.values import value_maps
+from whence.models.weights import Affine, Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Secant:
+    """One block: two branches that join the residual stream, and the norms behind them."""
+
+    attention: Chain
+    past_attention: Chain
+    feed_forward: Chain
+    past_feed_forward: Chain
+    parallel: bool
+    tokens: int
+
+    @classmethod
+    def of(cls, block: Block, values: Affine) -> "Secant":
+        """The block of one sentence; `values` is its map from what the attention reads to all values."""
+        assert block.parts is not None and block.projected is not None
+        parts: Parts = block.parts
+        inner, outer = parts.attention_norms, parts.feed_forward_norms
+        states, middle = block.input[0], block.middle[0]
+        read = states if parts.parallel else middle
+        before = normed(outer.before, read)
+        fed = read if outer.before is None else outer.before(read)
+        branch = parts.neurons(fed)
+        joined = middle + (branch if outer.inside is None else outer.inside(branch)) * parts.residual_scale
+        weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
+        attends = Attention(values, weights, parts.projection)
+        return cls(
+            Chain(
+                (*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])),
+                parts.residual_scale,
+            ),
+            Chain(normed(inner.after, block.before_norm[0])),
+            Chain((*before, *feed_forward(parts.neurons, fed), *normed(outer.inside, branch)), parts.residual_scale),
+            Chain(normed(outer.after, joined)),
+            parts.parallel,
+            len(states),
+        )
+
+    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
+        """M v, or M v + c."""
+        middle = self.past_attention.push(vectors + self.attention.push(vectors, constants), constants)
+        fed = self.feed_forward.push(vectors if self.parallel else middle, constants)
+        return self.past_feed_forward.push(middle + fed, constants)
+
+    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
+        """u M; u c is added to the sums."""
+        joined = self.past_feed_forward.pull(covectors, sums)
+        fed = self.feed_forward.pull(joined, sums)
+        middle = self.past_attention.pull(joined if self.parallel else joined + fed, sums)
+        start = middle + self.attention.pull(middle, sums)
+        return start + fed if self.parallel else start
+
+    def since(self, token: int) -> "Secant":
+        """The map of this token and those behind it, for vectors that are zero before."""
+        names = ("attention", "past_attention", "feed_forward", "past_feed_forward")
+        return replace(self, tokens=self.tokens - token, **{name: getattr(self, name).since(token) for name in names})
+
+
+@dataclass(frozen=True, eq=False)
+class Secants:
+    """All blocks of one pass up to some depth, with the states before, between and behind them."""
+
+    states: tuple[Float[Tensor, "t m"], ...]
+    blocks: tuple[Secant, ...]
+
+    @property
+    def last(self) -> Float[Tensor, "t m"]:
+        return self.states[-1]
+
+    def push(self, vectors: Vectors, start: int = 0, end: int | None = None) -> Vectors:
+        """From layer `start` to layer `end`."""
+        for block in self.blocks[start:end]:
+            vectors = block.push(vectors)
+        return vectors
+
+    def pull(self, covectors: Vectors, end: int | None = None, start: int = 0) -> Vectors:
+        """From layer `end` back to layer `start`."""
+        for block in reversed(self.blocks[start:end]):
+            covectors = block.pull(covectors)
+        return covectors
+
+
+def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants:
+    """The pass of one sentence as it was made, up to a depth; refused where a part of a block is not known."""
+    _check(anatomy)
+    values = [single(affine) for affine in value_maps(anatomy)]
+
+    def visit(block: Block) -> tuple[Secant, Tensor] | None:
+        if depth is not None and block.layer > depth:
+            return None
+        block = single(block)
+        return Secant.of(block, values[block.layer - 1]), block.output[0]
+
+    seen = walk(anatomy, batch, visit)
+    kept = [each for each in seen.blocks if each is not None]
+    return Secants((single(seen.embedding)[0], *(output for _, output in kept)), tuple(block for block, _ in kept))
+
+
+def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int]) -> Chain:
+    """The LM head at the states of some positions, from there to the logits of these tokens of the vocabulary."""
+    head, final, narrowing = _head(anatomy), single(anatomy.final_norm), single(anatomy.narrowing)
+    steps = list(normed(final, states))
+    states = states if final is None else final(states)
+    for affine in (narrowing, head.dense):
+        steps += [] if affine is None else [Linear(affine)]
+        states = states if affine is None else affine(states)
+    if head.activation is not None:
+        steps.append(Activated.of(head.activation, states))
+        states = head.activation(states)
+    steps += normed(head.norm, states)
+    states = states if head.norm is None else head.norm(states)
+    decoder = _rows(head, tokens)
+    steps.append(Linear(decoder))
+    cap = head.softcap
+    if cap is not None:
+        steps.append(Activated.of(lambda logits: cap * torch.tanh(logits / cap), decoder(states)))
+    return Chain(tuple(steps))
+
+
+def _head(anatomy: Anatomy) -> Head:
+    head = anatomy.head
+    assert head is not None, "checked by the measure's needs"
+    return single(head)
+
+
+def _rows(head: Head, tokens: Sequence[int]) -> Affine:
+    """The output embeddings of these tokens, the factor on the logits multiplied in."""
+    chosen = torch.as_tensor(list(tokens), device=head.decoder.weight.device)
+    bias = head.decoder.bias
+    return Affine(head.decoder.weight[:, chosen] * head.factor, None if bias is None else bias[chosen] * head.factor)
+
+
+def _check(anatomy: Anatomy) -> None:
+    if anatomy.unattending:
+        raise Unsupported(
+            f"In {type(anatomy.model).__name__} only the layers {anatomy.listed_attending} attend, and how the others"
+            " made their states is not known to whence; ask for derivatives (contribution, dependence)."
+        )
