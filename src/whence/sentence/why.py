@@ -98,8 +98,8 @@ def _token(model: Model, token: int | str) -> int:
     numbers = model.tokenizer(token, add_special_tokens=False)["input_ids"]
     if len(numbers) != 1:
         raise BadInput(
-            f"{token!r} is {len(numbers)} tokens, and one is asked for; in the middle of a text most tokens begin with a"
-            " space, and the number of a token is taken as well."
+            f"{token!r} is {len(numbers)} tokens, and one is asked for; within a text most tokens begin with a space,"
+            " and the number of a token is taken as well."
         )
     return int(numbers[0])
 
