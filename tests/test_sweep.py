@@ -77,14 +77,24 @@ def test_a_tiny_model_of_a_type(kind):
 
 @pytest.mark.parametrize(
     ("kind", "gives"),
-    [("ibert", "derivatives"), ("gemma3n_text", "values"), ("recurrent_gemma", "derivatives")],
-    ids=["a table that gives a scale too", "four states a token", "a scalar in bfloat16"],
+    [
+        ("ibert", "derivatives"),
+        ("gemma3n_text", "values"),
+        ("blt_patcher", "attention"),
+        ("recurrent_gemma", "derivatives"),
+    ],
+    ids=["a scale with the embedding", "four states a token", "one number a token", "bfloat16 scalars"],
 )
 def test_a_type_of_an_unusual_kind_is_read_in_part(kind, gives, monkeypatch):
     """Shapes are checked in tests alone, and a model with four states a token has others than are written there."""
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     verdict = examined(kind)["verdict"]
     assert verdict["outcome"] == PARTIAL and gives in verdict["gives"]
+
+
+def test_a_type_with_four_states_behind_each_token_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    assert examined("hy_v4")["verdict"]["outcome"] == REFUSED
 
 
 def test_a_type_that_cannot_be_built():

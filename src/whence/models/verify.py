@@ -165,11 +165,16 @@ def _padding_check(side: str, evidence: _Evidence, limit: float) -> Check:
     padded = evidence.padded[side]
     gives, blocks = PADDING[side] or _least(evidence.anatomy), evidence.hooked.blocks
     both = (padded.output, padded.blocks[-1].output)
-    states, added = (part[..., padded.batch.mask.to(part.device), :].unsqueeze(-3) for part in both)
+    states, added = (_unpadded(part, padded.batch.mask.to(part.device)) for part in both)
     error = max(
         apart(states, evidence.hooked.output), apart(added, blocks[-1].output, beside=evidence.hooked.embedding)
     )
     return Check(f"{side} padding changes nothing", gives, error, limit)
+
+
+def _unpadded(states: Tensor, mask: Tensor) -> Tensor:
+    """A batch of one; several states of a token stand before batch and tokens (Gemma 3n) or behind them (HY 4)."""
+    return states[mask][None] if states.shape[:2] == mask.shape else states[..., mask, :].unsqueeze(-3)
 
 
 def _broken(blocks: tuple[Block, ...]) -> float:
