@@ -209,10 +209,10 @@ MEASURES: dict[str, Measure] = {
             "decomposition": Variable(MAP, _NORM, "length of the input token's vector in the state", SECANT),
             "decomposition_share": Variable(MAP, _SHARE, "that length among those of all input tokens", SECANT),
             "decomposition_signed": Variable(
-                MAP, _SHARE, "the vector along the state; with the bias they add up to one", SECANT
+                MAP, "signed share", "the vector along the state; with the bias they add up to one", SECANT
             ),
             "decomposition_bias": Variable(BY_TOKEN, _NORM, "length of the vector that belongs to no token", SECANT),
-            "decomposition_bias_signed": Variable(BY_TOKEN, _SHARE, "that vector along the state", SECANT),
+            "decomposition_bias_signed": Variable(BY_TOKEN, "signed share", "that vector along the state", SECANT),
         },
         papers=("modarressi2023", "kobayashi2024"),
         source="whence.measures.flow.variables:decompositions",

@@ -194,6 +194,8 @@ STYLES: dict[str, Style] = {
         "Each input token's vector along the hidden token; may be negative.",
         wording=COMES,
     ),
+    "decomposition_bias": Style("bias of the decomposition", "Length of the vector that belongs to no token."),
+    "decomposition_bias_signed": Style("bias along the state", "The vector that belongs to no token, along the state."),
     "jacobian_local": Style("Jacobian norm, one layer", "How strongly a layer's output reacts to each of its inputs."),
     "gradient": Style(
         "gradient G*",
