@@ -130,3 +130,11 @@ def test_parts_that_do_not_add_up_are_refused(monkeypatch):
     monkeypatch.setattr(secant.Secant, "pull", lambda *given: real(*given) * 1.02)
     with pytest.raises(VerificationFailed, match="do not add up to it"):
         whence.why(whence.load(build("llama"), tiny.tokenizer()), TEXT)
+
+
+def test_a_head_that_is_not_the_models_is_refused(monkeypatch):
+    """The parts are held against the head itself, not against the map they come from."""
+    real = secant._rows
+    monkeypatch.setattr(secant, "_rows", lambda head, tokens: real(head, [token + 1 for token in tokens]))
+    with pytest.raises(VerificationFailed, match="do not add up to it"):
+        whence.why(whence.load(build("llama"), tiny.tokenizer()), TEXT, token=5)

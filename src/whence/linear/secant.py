@@ -32,7 +32,6 @@ class Secant:
     feed_forward: Chain
     past_feed_forward: Chain
     parallel: bool
-    tokens: int
 
     @classmethod
     def of(cls, block: Block, values: Affine) -> "Secant":
@@ -57,7 +56,6 @@ class Secant:
             Chain((*before, *feed_forward(parts.neurons, fed), *normed(outer.inside, branch)), parts.residual_scale),
             Chain(normed(outer.after, joined)),
             parts.parallel,
-            len(states),
         )
 
     def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
@@ -77,7 +75,7 @@ class Secant:
     def since(self, token: int) -> "Secant":
         """The map of this token and those behind it, for vectors that are zero before."""
         names = ("attention", "past_attention", "feed_forward", "past_feed_forward")
-        return replace(self, tokens=self.tokens - token, **{name: getattr(self, name).since(token) for name in names})
+        return replace(self, **{name: getattr(self, name).since(token) for name in names})
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +114,7 @@ def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants
         return Secant.of(block, values[block.layer - 1]), block.output[0]
 
     seen = walk(anatomy, batch, visit)
-    kept = [each for each in seen.blocks if each is not None]
+    kept = [pair for pair in seen.blocks if pair is not None]
     return Secants((single(seen.embedding)[0], *(output for _, output in kept)), tuple(block for block, _ in kept))
 
 

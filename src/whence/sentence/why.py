@@ -55,28 +55,28 @@ def why(
     >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
     True
     """
-    wanted = _wanted(loaded(model), measures)
-    given = sentence(text)
-    encoded = encode(model.anatomy, model.tokenizer, given, truncate)
+    names = _names(loaded(model), measures)
+    parsed = sentence(text)
+    encoded = encode(model.anatomy, model.tokenizer, parsed, truncate)
     places = positions_of(model, encoded, position)
     logits = _logits(model, encoded, places)
     best = logits.argmax(dim=-1).tolist() if token is None else [_token(model, token)] * len(places)
     other = None if against is None else _token(model, against)
     predicted = [Predicted(place, number, other) for place, number in zip(places, best, strict=True)]
-    data = _measured(model, encoded, predicted, wanted) | _about(logits, predicted)
+    data = _measured(model, encoded, predicted, names) | _about(logits, predicted)
     options = {"token": best, "against": other, "position": places}
-    attributes = provenance(model, wanted, options) | {"text": given.text, "pair": given.pair or ""}
+    attributes = provenance(model, names, options) | {"text": parsed.text, "pair": parsed.pair or ""}
     return xarray.Dataset(data, _coordinates(model, encoded, predicted), attributes)
 
 
-def _wanted(model: Model, measures: str | Iterable[str]) -> list[str]:
-    wanted = [measures] if isinstance(measures, str) else list(measures)
-    if unknown := [name for name in wanted if name not in NEEDS]:
+def _names(model: Model, measures: str | Iterable[str]) -> list[str]:
+    names = [measures] if isinstance(measures, str) else list(measures)
+    if unknown := [name for name in names if name not in NEEDS]:
         raise BadInput(f"There is no {unknown[0]!r} of a prediction; there are: {', '.join(NEEDS)}.")
-    if not wanted:
+    if not names:
         raise BadInput(f"No measure of the prediction was asked for; there are: {', '.join(NEEDS)}.")
     stages_of(model.anatomy)  # refuses a model without a head
-    for name in wanted:
+    for name in names:
         if lacking := sorted((NEEDS[name] | {"lm_head"}) - model.gives):
             rest = [other for other in NEEDS if NEEDS[other] | {"lm_head"} <= model.gives]
             raise Unsupported(
@@ -88,7 +88,7 @@ def _wanted(model: Model, measures: str | Iterable[str]) -> list[str]:
             f"Blocks of {type(model.model).__name__} read more of the embeddings than their states, so a prediction is"
             " not made of the states of a layer alone."
         )
-    return wanted
+    return names
 
 
 def _token(model: Model, token: int | str) -> int:
@@ -111,14 +111,14 @@ def _logits(model: Model, encoded: Encoded, places: list[int]) -> Tensor:
 
 
 def _measured(
-    model: Model, encoded: Encoded, predicted: list[Predicted], wanted: list[str]
+    model: Model, encoded: Encoded, predicted: list[Predicted], names: list[str]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     data: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
     with torch.autocast(model.model.device.type, enabled=False):
-        if "share" in wanted:
+        if "share" in names:
             parts = shares(model.anatomy, encoded.batch, predicted)
             data |= {"share": (DIMS, _numpy(parts.share)), "bias": (DIMS[:2], _numpy(parts.bias))}
-        if "dependence" in wanted:
+        if "dependence" in names:
             data["dependence"] = DIMS, _numpy(dependence(model.anatomy, encoded.batch, predicted))
     return data
 
@@ -130,8 +130,8 @@ def _about(logits: Tensor, predicted: list[Predicted]) -> dict[str, tuple[tuple[
     value = logits[rows, tokens]
     if predicted[0].against is not None:
         value = value - logits[:, predicted[0].against]
-    found = {"logit": value, "probability": logits.softmax(dim=-1)[rows, tokens], "place": place(logits, tokens)}
-    return {name: (DIMS[:1], _numpy(values)) for name, values in found.items()}
+    values_of = {"logit": value, "probability": logits.softmax(dim=-1)[rows, tokens], "place": place(logits, tokens)}
+    return {name: (DIMS[:1], _numpy(values)) for name, values in values_of.items()}
 
 
 def _coordinates(model: Model, encoded: Encoded, predicted: list[Predicted]) -> Mapping[str, Any]:

@@ -60,9 +60,9 @@ def shares(anatomy: Anatomy, batch: Batch, predicted: Sequence[Predicted]) -> Sh
             covectors = block.pull(covectors, bias)
             parts.append(_part(covectors, states))
             biases.append(bias.clone())
-    found = Shares(torch.stack(parts[::-1], dim=1), torch.stack(biases[::-1], dim=1), logit)
-    _check(anatomy, found)
-    return found
+    shared = Shares(torch.stack(parts[::-1], dim=1), torch.stack(biases[::-1], dim=1), logit)
+    _check(anatomy, shared)
+    return shared
 
 
 def dependence(anatomy: Anatomy, batch: Batch, predicted: Sequence[Predicted]) -> Float[Tensor, "p layer source"]:
@@ -85,7 +85,7 @@ def _started(
     for place, each in enumerate(predicted):
         state = chain.last[each.position][None]
         head, signs = head_at(anatomy, state, each.tokens), chain.last.new_tensor(each.signs)
-        logit[place] = head.push(state[None], constants=True)[0, 0] @ signs
+        logit[place] = _logits(anatomy, state[0])[each.tokens] @ signs
         covectors[place, each.position] = head.pull(signs[None, None], bias[place : place + 1])[0, 0]
     return logit, covectors, bias
 
@@ -96,25 +96,28 @@ def _part(covectors: Float[Tensor, "p t m"], states: Float[Tensor, "t m"]) -> Fl
 
 def _gradients(anatomy: Anatomy, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]) -> Float[Tensor, "p t m"]:
     """d log p of each prediction by the states of the last layer."""
-    head, final, narrowing = single(anatomy.head), single(anatomy.final_norm), single(anatomy.narrowing)
-    assert head is not None
     gradients = last.new_zeros(len(predicted), *last.shape)
     for place, each in enumerate(predicted):
         with torch.enable_grad():
             state = last[each.position].detach().requires_grad_()
-            finished = state
-            for step in (final, narrowing):
-                finished = finished if step is None else step(finished)
-            logs = head(finished).log_softmax(dim=-1)
+            logs = _logits(anatomy, state).log_softmax(dim=-1)
             value = logs[each.tokens] @ logs.new_tensor(each.signs)
             gradients[place, each.position] = torch.autograd.grad(value, state)[0]
     return gradients
 
 
-def _check(anatomy: Anatomy, found: Shares) -> None:
-    total = found.share.sum(dim=-1) + found.bias
-    size = found.share.abs().sum(dim=-1) + found.bias.abs()
-    error = float(((total - found.logit[:, None]).abs() / size).max())
+def _logits(anatomy: Anatomy, state: Float[Tensor, " m"]) -> Float[Tensor, " v"]:
+    """All that the head, as it was checked against the model, makes of one state of the last layer."""
+    for step in (anatomy.final_norm, anatomy.narrowing, anatomy.head):
+        state = state if step is None else single(step)(state)
+    return state
+
+
+def _check(anatomy: Anatomy, parts: Shares) -> None:
+    """Against the head itself, not against the map that the parts come from."""
+    total = parts.share.sum(dim=-1) + parts.bias
+    size = parts.share.abs().sum(dim=-1) + parts.bias.abs()
+    error = float(((total - parts.logit[:, None]).abs() / size).max())
     if not error <= CLOSE[anatomy.model.dtype]:
         raise VerificationFailed(
             f"The parts of a logit of {type(anatomy.model).__name__} do not add up to it (error {error:.2g}), so they"
