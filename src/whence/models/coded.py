@@ -4,6 +4,7 @@ A chat goes through the tokenizer's own template, which writes the special token
 taken as they are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,19 @@ class Coded:
     parts: list[int | None]
     spans: list[Span | None]
     segments: torch.Tensor | None = None
+
+    @property
+    def last(self) -> int:
+        """The last token that stands for text, or that the template or whoever gave the ids put last: some tokenizers
+        add an end token after it.
+        """
+        own = [place for place, part in enumerate(self.parts) if part is not None]
+        return len(self.ids) - 1 if self.sentence.ids or not own else own[-1]
+
+    def open(self) -> "Coded":
+        """Without what the tokenizer adds at the end, so that a text can go on."""
+        end = self.last + 1
+        return replace(self, ids=self.ids[:end], parts=self.parts[:end], spans=self.spans[:end], segments=None)
 
     def __add__(self, answer: "Coded") -> "Coded":
         """The answer's tokens behind these, its text behind this text."""
@@ -61,6 +75,20 @@ def answered(tokenizer: Any, prompt: Coded, answer: str) -> Coded:
     if not tail.ids:
         raise BadInput("The answer gives no token in this model's vocabulary; give at least one word.")
     return prompt + tail
+
+
+def followed(tokenizer: Any, prompt: Coded, ids: Sequence[int]) -> Coded:
+    """A prompt and the ids that follow it; a space between them is seen only where both are decoded together."""
+    before, whole = plain(tokenizer, prompt.ids), plain(tokenizer, [*prompt.ids, *ids])
+    text = whole.removeprefix(before) if whole.startswith(before) else plain(tokenizer, ids)
+    return prompt + coded(tokenizer, Sentence(text, ids=tuple(ids)))
+
+
+def plain(tokenizer: Any, ids: Sequence[int]) -> str:
+    """The text that ids stand for, special tokens left out."""
+    textless = special_ids(tokenizer)
+    own = [token for token in ids if token not in textless]
+    return tokenizer.decode(own, clean_up_tokenization_spaces=False) if own else ""
 
 
 def _texts(tokenizer: Any, sentence: Sentence, longest: int | None = None, special: bool = True) -> Coded:
@@ -119,7 +147,7 @@ def _as_they_are(tokenizer: Any, sentence: Sentence) -> Coded:
         raise BadInput(f"The vocabulary has the tokens 0 to {count - 1:,}, and the ids have {wrong[0]:,}.")
     textless = special_ids(tokenizer)
     own = [place for place, token in enumerate(ids) if token not in textless]
-    text = tokenizer.decode([ids[place] for place in own], clean_up_tokenization_spaces=False)
+    text = sentence.text or plain(tokenizer, ids)
     again = _texts(tokenizer, Sentence(text), special=False)
     parts: list[int | None] = [None] * len(ids)
     spans: list[Span | None] = [None] * len(ids)

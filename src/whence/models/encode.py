@@ -35,6 +35,8 @@ class Encoded:
     "0 for the text, 1 for the second of a pair."
     words_over: list[list[int]]
     "Indices in sentence.words of every word the token has characters of."
+    last: int
+    "The last token that stands for text: some tokenizers add an end token after it."
 
     @property
     def word_ids(self) -> list[int | None]:
@@ -49,12 +51,6 @@ class Encoded:
             for place in places:
                 tokens[place].append(token)
         return tokens
-
-    @property
-    def last(self) -> int:
-        """The last token that stands for text: some tokenizers add an end token after it."""
-        text = [place for place, special in enumerate(self.special) if not special]
-        return text[-1] if text else len(self.special) - 1
 
     def labels(self, name: str) -> list[str | None]:
         """An annotation of each token's word, None where there is none."""
@@ -95,7 +91,7 @@ def aligned(anatomy: Anatomy, tokenizer: Any, coded: Coded) -> Encoded:
         for token, piece in enumerate(tokens)
     ]
     batch = Batch(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool), coded.segments)
-    return Encoded(batch, tokens, shown, special, sentence, spans, parts, over)
+    return Encoded(batch, tokens, shown, special, sentence, spans, parts, over, coded.last)
 
 
 def _check_length(count: int, longest: int | None) -> None:
