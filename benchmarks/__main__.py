@@ -3,7 +3,8 @@
 import importlib
 import sys
 
-BENCHMARKS = ("forward", "call", "norms", "effective", "jacobian", "why", "corpus", "head", "identity", "explorer")
+BENCHMARKS = ("forward", "call", "norms", "effective", "jacobian", "why", "faithful", "needles", "corpus", "head")
+BENCHMARKS += ("identity", "explorer")
 
 
 def main(names: list[str]) -> None:

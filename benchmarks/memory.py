@@ -10,6 +10,7 @@ import importlib.util
 import multiprocessing
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -74,9 +75,24 @@ class Taken:
 
 def took(model: Model, written: str, name: str, asked: dict[str, Any]) -> Taken:
     """What one measure of a text takes, in a process of its own."""
+
+    def progress(done: int, of: int) -> None:
+        if time.monotonic() - began > SECONDS:
+            raise TimeoutError
+
+    began = time.monotonic()
+    first = "attention" if name == "expansion" else name
+    return grown(
+        lambda: whence.measure(model, written, name, progress=progress, **asked),
+        lambda: whence.measure(model, "a b c d e f", first),
+    )
+
+
+def grown(job: Callable[[], object], first: Callable[[], object] = lambda: None) -> Taken:
+    """How much a process of its own grows in a job, past what the `first` one sets up once."""
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(theirs, model, written, name, asked))
+    process = context.Process(target=_child, args=(theirs, job, first))
     process.start()
     theirs.close()
     found = mine.recv()
@@ -84,19 +100,14 @@ def took(model: Model, written: str, name: str, asked: dict[str, Any]) -> Taken:
     return found
 
 
-def _child(pipe: Connection, model: Model, written: str, name: str, asked: dict[str, Any]) -> None:
-    whence.measure(model, "a b c d e f", "attention" if name == "expansion" else name)  # sets up what is set up once
+def _child(pipe: Connection, job: Callable[[], object], first: Callable[[], object]) -> None:
+    first()
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)  # what the allocator kept of that would be used again and not be seen
     Path("/proc/self/clear_refs").write_text("5")  # forgets the highest so far (Linux)
     before, began, stopped = status("VmRSS"), time.monotonic(), False
-
-    def progress(done: int, of: int) -> None:
-        if time.monotonic() - began > SECONDS:
-            raise TimeoutError
-
     try:
-        whence.measure(model, written, name, progress=progress, **asked)
+        job()
     except TimeoutError:
         stopped = True
     pipe.send(Taken(status("VmHWM") - before, stopped, time.monotonic() - began))

@@ -13,12 +13,13 @@ from torch import Tensor
 import whence
 from benchmarks.clock import medians, one_thread
 from benchmarks.memory import smollm2
-from whence.linear.secant import Secant, secants
+from whence.linear.secant import Backwards, Secant, secants
 from whence.measures.flow.contribution import jacobian
 from whence.measures.flow.decomposition import decomposition
-from whence.measures.flow.prediction import Predicted, dependence, shares
+from whence.measures.flow.prediction import Predicted, Way, dependence, shares
 from whence.models.block import Batch
 from whence.models.capture import run
+from whence.models.linearise import linearised
 from whence.models.load import Model
 
 TOKENS, LENGTHS, ROUNDS = 128, (256, 512, 1024), 3
@@ -54,8 +55,8 @@ def _why(name: str, model: Model, lengths: tuple[int, ...]) -> None:
         batch, asked = _text(model, tokens), [Predicted(tokens - 1, 5)]
         jobs = {
             "plain": lambda batch=batch: _plain(model, batch),
-            "share": lambda batch=batch, asked=asked: shares(model.anatomy, batch, asked),
-            "dependence": lambda batch=batch, asked=asked: dependence(model.anatomy, batch, asked),
+            "share": lambda batch=batch, asked=asked: _shares(model, batch, asked),
+            "dependence": lambda batch=batch, asked=asked: _dependence(model, batch, asked),
         }
         spent = medians(jobs, ROUNDS)
         ratios[tokens] = {part: spent[part] / spent["plain"] for part in ("share", "dependence")}
@@ -65,6 +66,16 @@ def _why(name: str, model: Model, lengths: tuple[int, ...]) -> None:
         print(f"{name}, why of one prediction at {tokens} tokens: {parts} plain passes (goal {GOALS['why']} for both)")
     for short, long in pairwise(lengths):
         print(f"{name}, from {short} to {long} tokens: {seconds[long] / seconds[short]:.1f} x (goal {GOALS['growth']})")
+
+
+def _shares(model: Model, batch: Batch, asked: list[Predicted]) -> Tensor:
+    with torch.no_grad():
+        return shares(Backwards.of(model.anatomy, batch, model.anatomy.layers), asked, Way()).share
+
+
+def _dependence(model: Model, batch: Batch, asked: list[Predicted]) -> Tensor:
+    with torch.no_grad(), linearised(model.anatomy, batch, attending=False) as chain:
+        return dependence(model.anatomy, chain, asked, Way())
 
 
 def _plain(model: Model, batch: Batch) -> Tensor:
