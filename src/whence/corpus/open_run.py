@@ -15,7 +15,7 @@ import xarray
 
 from whence.corpus.manifest import FINISHED, RECORD, run_id
 from whence.corpus.part_moments import all_moments
-from whence.corpus.plan import KIND, SHAPE
+from whence.corpus.plan import KIND, SHAPE, WHY
 from whence.corpus.store import MANIFEST, Store, at, damaged, part_numbers, read_manifest, read_record, record_name
 from whence.errors import BadInput
 from whence.measures.registry import ANALYSES, HEADS, MAP, variables
@@ -105,12 +105,12 @@ class Run:
 
     @cached_property
     def tokens(self) -> pandas.DataFrame:
-        """One row per token and layer."""
+        """One row per token and layer; of "why", per predicted token."""
         return self.arrow("tokens").to_table().to_pandas()
 
     @cached_property
     def pairs(self) -> pandas.DataFrame:
-        """One row per pair of words and layer."""
+        """One row per pair of words and layer; of "why", per predicted token, layer and source."""
         return self.arrow("pairs").to_table().to_pandas()
 
     @cached_property
@@ -121,6 +121,8 @@ class Run:
     @cached_property
     def moments(self) -> pandas.DataFrame:
         """Count, mean and spread by variable, layer, head and group, of all parts; the standard deviation added."""
+        if WHY in self.manifest["plan"]["measures"]:
+            raise BadInput(f"The run in {self.store.root!r} has no table 'moments'; it is about predictions.")
         table = all_moments(self.store, [record["part"] for record in self.records]).to_pandas()
         spread = np.sqrt(table["m2"] / np.where(table["count"] > 1, table["count"] - 1, np.nan))
         return table.astype({"head": "Int16"}).assign(std=spread)

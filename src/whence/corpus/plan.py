@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whence._arguments import LARGEST, whole
+from whence._arguments import LARGEST, layers, whole
 from whence.corpus.manifest import REFUSE, shape
 from whence.corpus.summaries import quantities
 from whence.errors import BadInput, Unsupported
@@ -27,8 +27,12 @@ from whence.measures.request import layers_of, parameters_of
 from whence.models.anatomy import Anatomy
 from whence.models.load import Model
 from whence.sealed import COUNT, POSITIVE
+from whence.sentence.why import measures_of
 
 KIND = "run"
+# about predictions, as whence.why takes them; they have tables of their own
+WHY = "why"
+PREDICTIONS = {WHY: ("share", "dependence"), "share": ("share",), "dependence": ("dependence",)}
 # the axes a table can have as rows; a variable may also have axes that are kept as columns
 KEPT = (MAP, HEADS, BY_TOKEN, HEAD_TOKEN, BY_HEAD)
 THREADS = 4096  # more than any machine has
@@ -46,7 +50,7 @@ SHAPE = shape(
         **{name: [str] for name in ("measures", "variables", "by")},
         **dict.fromkeys(("batch_tokens", "threads"), POSITIVE),
         "options": {str: {str: object}},
-        "layers": [POSITIVE],
+        "layers": [COUNT],
         "maps": bool,
         "neighbours": COUNT,
         "too_long": str,
@@ -116,6 +120,8 @@ def columns(name: str, variable: Variable) -> list[str]:
 def planned(model: Model, measures: str | Options | Iterable[str | Options], **parameters: Any) -> Plan:
     """The plan, or one sentence on what cannot be done."""
     named = (measures,) if isinstance(measures, str | Options) else tuple(measures)
+    if any(name in PREDICTIONS for name in named if isinstance(name, str)):
+        return _of_predictions(model, named, parameters)
     requested, options = chosen(named, model.gives, model.anatomy.family, model.reasons)
     for name, variable in requested.items():
         if variable.dims == BY_LAYER:
@@ -136,6 +142,32 @@ def planned(model: Model, measures: str | Options | Iterable[str | Options], **p
         maps=parameters["maps"],
         too_long=parameters["too_long"],
         **counts,
+    )
+
+
+def _of_predictions(model: Model, named: Sequence[str | Options], parameters: Mapping[str, Any]) -> Plan:
+    """A run about what predictions rest on; where no layer is named, on the embeddings' output, layer 0."""
+    others = [name for name in named if not isinstance(name, str) or name not in PREDICTIONS]
+    if others:
+        raise BadInput(
+            f"{WHY!r} is about predictions and has tables of its own, so it does not go with {others[0]!r}; run both,"
+            " each into a folder of its own."
+        )
+    if parameters["maps"]:
+        raise BadInput(f"{WHY!r} has no maps; its shares and dependences are all in the table of pairs.")
+    _check(parameters)
+    asked = (0,) if parameters["layers"] is None else parameters["layers"]
+    counts = {name: whole(name, parameters[name], least, most) for name, (least, most) in COUNTS.items()}
+    variables = {variable: None for name in named for variable in PREDICTIONS[str(name)]}
+    return Plan(
+        measures=(WHY,),
+        variables=tuple(measures_of(model, list(variables))),
+        options={},
+        layers=tuple(sorted(set(layers(asked, 0, model.anatomy.layers, some=True)))),
+        by=(),
+        maps=False,
+        too_long=parameters["too_long"],
+        **(counts | {"neighbours": 0}),
     )
 
 

@@ -43,7 +43,7 @@ class Question:
 
 def question_of(model: Model, sentence: Sentence) -> tuple[Question | None, str]:
     """The question, or None, and what became of the sentence: one of OUTCOMES."""
-    gaps = _gaps(model, sentence)
+    gaps = masks(model, sentence)
     if not gaps:
         return None, NO_MASK
     first, causal = gaps[0], model.anatomy.causal
@@ -65,7 +65,7 @@ def question_of(model: Model, sentence: Sentence) -> tuple[Question | None, str]
 
 
 @dataclass(frozen=True)
-class _Gap:
+class Gap:
     """A mask in one of a sentence's texts, by the text around it."""
 
     part: int
@@ -73,18 +73,18 @@ class _Gap:
     after: str
 
 
-def _gaps(model: Model, sentence: Sentence) -> list[_Gap]:
+def masks(model: Model, sentence: Sentence) -> list[Gap]:
     """Masks in reading order, written as [MASK] or as the model's own."""
     written = re.compile("|".join(re.escape(mask) for mask in {MASK, model.tokenizer.mask_token or MASK}))
     return [
-        _Gap(part, text[: match.start()], text[match.end() :])
+        Gap(part, text[: match.start()], text[match.end() :])
         for part, text in enumerate(sentence.texts)
         for match in written.finditer(text)
         if text[: match.start()].strip() or not model.anatomy.causal
     ]
 
 
-def _answer(model: Model, sentence: Sentence, gap: _Gap, ids: tuple[int, ...], position: int) -> tuple[int | None, str]:
+def _answer(model: Model, sentence: Sentence, gap: Gap, ids: tuple[int, ...], position: int) -> tuple[int | None, str]:
     """The token in the mask's position when the answer is written there, if it is one token and changes no other.
 
     Encoded in its context because many vocabularies have a word twice, with and without a space in front.

@@ -11,7 +11,8 @@ from whence._arguments import whole
 from whence.corpus.engines import engine as engine_named
 from whence.corpus.manifest import manifest
 from whence.corpus.part_moments import MOMENTS, all_moments
-from whence.corpus.plan import KIND, SHAPE, planned
+from whence.corpus.plan import KIND, SHAPE, WHY, planned
+from whence.corpus.predictions import Explainer
 from whence.corpus.resume import Progress, resumed
 from whence.corpus.run_tables import as_parquet
 from whence.corpus.store import Store, at, read_manifest
@@ -48,10 +49,10 @@ def run(
     Started again with the same parameters, a run that was stopped resumes, and damaged parts are measured again.
 
     corpus        any iterable of texts, pairs or sentences; `whence.read` gives one
-    measures      names or options, as `whence.measure` takes them
+    measures      names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest on
     engine        "local", or "ray" with its `address` and number of `workers`
     threads       of the process or of each worker; the last digits depend on it
-    layers        only these; 1 is the first
+    layers        only these; 1 is the first. Of "why", those from which parts are counted, 0 unless named
     maps          keep whole maps too; they are large
     neighbours    how far apart the words of the table of pairs may be
     by            what moments are grouped by: class, upos, xpos, deprel, ner
@@ -78,12 +79,13 @@ def run(
         plan = planned(model, measures, threads=threads, **parameters)
         requested = manifest(KIND, model, asdict(plan), corpus)
         with resumed(store, requested, SHAPE, corpus, progress, total, engine) as work:
-            worker = Worker(model, plan, work.store)
+            explains = WHY in plan.measures
+            worker = (Explainer if explains else Worker)(model, plan, work.store)
             done = measure_parts(worker, work.pending(), address=address, workers=workers)
             with closing(done) as records:  # so that the engine releases its workers at once
                 for record in records:
                     work.count(record)
-            work.finish(lambda numbers: {MOMENTS: as_parquet(all_moments(store, numbers))})
+            work.finish(lambda numbers: {} if explains else {MOMENTS: as_parquet(all_moments(store, numbers))})
     return str(out)
 
 

@@ -25,6 +25,7 @@ from whence.models.encode import encode
 from whence.models.load import Model
 from whence.models.memory import claim, resident
 from whence.sentence.measure import MEMORY, needs
+from whence.text.sentence import Sentence
 
 # memory for the maps of one batch; a constant, because batches must not depend on the machine
 BATCH_BYTES = 512 * 2**20
@@ -53,7 +54,7 @@ class Worker:
 
     def measure(self, prepared: "Prepared") -> "Prepared":
         results, sentences = prepared.results, prepared.results.sentences
-        with _threads(self.plan.threads):
+        with threads(self.plan.threads):
             for places in batches([len(sentence) for sentence in sentences], self._rows, longest_first=True):
                 chosen = [sentences[place] for place in places]
                 longest = len(chosen[0])
@@ -85,8 +86,7 @@ class Worker:
                 )
             except BadInput as error:
                 if self.plan.too_long != "skip":
-                    name = f" ({sentence.id})" if sentence.id else ""
-                    raise BadInput(f"Sentence {number:,}{name} of the corpus, counted from 0: {_why(error)}") from error
+                    raise BadInput(named(number, sentence, error)) from error
                 skipped.append({"sentence": number, "why": str(error)})
             else:
                 kept.append(coded(number, encoded, self.model.tokenizer))
@@ -200,7 +200,7 @@ def _maps(row: int, length: int, layers: tuple[int, ...], batch: Measured) -> It
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def threads(count: int) -> Iterator[None]:
     """The same number of threads wherever a part is measured: the last digits depend on it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
@@ -208,6 +208,12 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def named(number: int, sentence: Sentence, error: BadInput) -> str:
+    """What is wrong with a sentence of a corpus, and with which."""
+    name = f" ({sentence.id})" if sentence.id else ""
+    return f"Sentence {number:,}{name} of the corpus, counted from 0: {_why(error)}"
 
 
 def _why(error: BadInput) -> str:

@@ -101,7 +101,17 @@ def corpus_sha256(sentences: Iterable[Sentence]) -> str:
 def _plain(sentence: Sentence) -> list[object]:
     words = [[word.start, word.end, dict(word.labels), word.governor, word.in_pair] for word in sentence.words]
     mentions = [[mention.entity, list(mention.words)] for mention in sentence.mentions]
-    return [sentence.text, sentence.pair, sentence.id, sentence.document, words, mentions, dict(sentence.labels)]
+    known: list[object] = [
+        sentence.text,
+        sentence.pair,
+        sentence.id,
+        sentence.document,
+        words,
+        mentions,
+        dict(sentence.labels),
+    ]
+    given: list[object] = [*([turn.role, turn.content] for turn in sentence.turns), *sentence.ids]
+    return [*known, given] if given else known  # so that a corpus of texts alone keeps its hash
 
 
 def _json(content: object) -> bytes:

@@ -83,7 +83,7 @@ def why(
     >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
     True
     """
-    names = _names(loaded(model), measures, components)
+    names = measures_of(loaded(model), measures, components)
     count = whole("generate", generate, 0)
     asked = question(model, text, position, token, Answer(answer, count, seed), truncate)
     other = None if against is None else token_number(model, against)
@@ -99,7 +99,8 @@ def why(
     return xarray.Dataset(data, _coordinates(model, asked, predicted, by_span, data, together), attributes)
 
 
-def _names(model: Model, measures: str | Iterable[str], components: bool) -> list[str]:
+def measures_of(model: Model, measures: str | Iterable[str], components: bool = False) -> list[str]:
+    """The measures of a prediction that were asked for; refused where the model does not give them."""
     names = [measures] if isinstance(measures, str) else list(measures)
     if unknown := [name for name in names if name not in NEEDS]:
         raise BadInput(f"There is no {unknown[0]!r} of a prediction; there are: {', '.join(NEEDS)}.")
@@ -177,6 +178,13 @@ def _measured(
                 lengths = dependence(anatomy, chain, predictions(chain.steps[-1].output), way)
             data["dependence"] = DIMS, _numpy(lengths)
     return data, predicted
+
+
+def accounted(
+    model: Model, asked: Question, names: list[str], room: int | None = None
+) -> tuple[Arrays, list[Predicted]]:
+    """The arrays of `why`, each token's best alternative among them; the same room gives the same last digits."""
+    return _measured(model, asked, None, names, False, False, room, None, 1)
 
 
 class _Steps:

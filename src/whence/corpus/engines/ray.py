@@ -41,12 +41,11 @@ class _Shipped:
     revision: str | None
     plan: Any
     store: Any
+    kind: Any
 
     def worker(self) -> "Worker":
-        from whence.corpus.worker import Worker
-
         model = Model(self.network, self.tokenizer, locate(self.network), self.checks, self.id, self.revision)
-        return Worker(model, self.plan, self.store)
+        return self.kind(model, self.plan, self.store)
 
 
 class _Actor:
@@ -106,9 +105,8 @@ def _connected(address: str | None) -> Iterator[Any]:
 
 def _shipped(ray: Any, worker: "Worker") -> Any:
     model = worker.model
-    return ray.put(
-        _Shipped(model.model, model.tokenizer, model.checks, model.id, model.revision, worker.plan, worker.store)
-    )
+    about = (model.id, model.revision, worker.plan, worker.store, type(worker))
+    return ray.put(_Shipped(model.model, model.tokenizer, model.checks, *about))
 
 
 def _actors(ray: Any, worker: "Worker", shipped: Any, count: int | None) -> list[Any]:

@@ -45,6 +45,7 @@ FORMATS = {
     "sst2": Format("GLUE SST-2: sentences, positive or negative", f"{_HERE}.glue:sst2"),
     "gap": Format("GAP: an ambiguous pronoun and two names", f"{_HERE}.gap:gap"),
     "lama": Format("LAMA: clozes with their answers", f"{_HERE}.lama:lama"),
+    "prompts": Format("prompts with their answers, or chats", f"{_HERE}.prompts:prompts"),
     "hf": Format(
         "a dataset of the Hugging Face Hub, a folder of one, Parquet or Arrow",
         f"{_HERE}.hub:hub",
