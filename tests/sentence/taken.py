@@ -7,16 +7,21 @@ import json
 import random
 
 import torch
-from benchmarks.memory import resident, stated, took
+from benchmarks.memory import grown, resident, stated, took
 
+import whence
 from tests import tiny
+from whence.measures.flow.plan import planned
 from whence.measures.table import MEASURES
 from whence.models.load import Model
+from whence.models.memory import HEAP
+from whence.sentence.why import NEEDS
 
 SLOWER = {"minimum_simplex", "contribution", "jacobian_local", "gradient", "gradient_local"}
 SAME = {"null", "mixing", "jacobian", "origin"}  # as others, by the same code
 SIZES = {"hidden_size": 64, "num_attention_heads": 16, "num_hidden_layers": 2, "intermediate_size": 128}
 # in a decoder every row sees sources of its own, and tokens are read past a norm
+LIMIT = HEAP + 80_000_000  # bytes in which not all blocks of eight fit
 CAUSAL = ("effective", "block", "contribution", "jacobian_local")
 
 
@@ -31,6 +36,25 @@ def main() -> None:
             report("bert", bert, name, tokens, layers)
         if name in CAUSAL:
             report("llama", llama, name, long, [1, 2])
+    deep = tiny.model("llama", max_position_embeddings=512, **SIZES | {"num_hidden_layers": 8})
+    resident(deep)
+    for name in NEEDS:
+        for predicted, limit in ((1, None), (6, None), (6, LIMIT)):
+            account(deep, name, predicted, limit)
+
+
+def account(model: Model, name: str, predicted: int, limit: int | None) -> None:
+    """The account of several predictions; within the limit blocks are computed again, and few are pulled at a time."""
+    written = " ".join(random.Random(0).choices(tiny.WORDS, k=318))
+    asked = {"measures": name, "memory_limit": limit}
+    places = list(range(300, 300 + predicted))
+    taken = grown(
+        lambda: whence.why(model, written, position=places, **asked),
+        lambda: whence.why(model, "a b c d e f", measures=name),
+    )
+    plan = planned(model, 320, predicted, [name], limit)
+    cell = {"name": f"why {name}", "predicted": predicted, "limit": limit, "kept": plan.kept, "portion": plan.portion}
+    print(json.dumps(cell | {"took": taken.bytes, "said": plan.takes}), flush=True)
 
 
 def report(family: str, model: Model, name: str, tokens: int, layers: list[int]) -> None:

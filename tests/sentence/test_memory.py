@@ -21,6 +21,7 @@ from whence.measures.takes import Sizes
 from whence.models.encode import encode
 from whence.models.linearise import linearised
 from whence.models.memory import HEAP, Needs, budget, resident
+from whence.sentence.why import NEEDS
 from whence.text.sentence import sentence
 
 FACTOR, SETUP = 1.5, 6_000_000  # bytes that are set up at the first use
@@ -45,6 +46,19 @@ def test_what_is_said_is_what_is_taken(cells, name):
     for cell in found:
         assert cell["took"] <= FACTOR * cell["said"] + SETUP, cell
         assert cell["said"] <= FACTOR * cell["took"] + SETUP, cell
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc, which is Linux's")
+@pytest.mark.parametrize("name", NEEDS)
+def test_what_is_said_of_predictions_is_what_is_taken(cells, name):
+    found = [cell for cell in cells if cell["name"] == f"why {name}"]
+    assert len(found) == 3
+    for cell in found:
+        assert cell["took"] <= FACTOR * cell["said"] + SETUP, cell
+        assert cell["said"] <= FACTOR * cell["took"] + SETUP, cell
+        assert cell["limit"] is None or cell["took"] <= cell["limit"], cell
+    if name == "share":
+        assert found[1]["kept"] == 8 > found[2]["kept"], "within the limit, blocks are computed again"
 
 
 @pytest.mark.parametrize("name", [name for name in MEASURES if name != "expansion"])  # which is of the weights alone

@@ -112,32 +112,33 @@ class Secants:
 class Backwards:
     """One pass, to be gone back through from its last block, with no more blocks in memory than `kept` at a time.
 
-    The last ones are kept as they are made; earlier ones are made again, as many together, when their turn comes.
+    The last ones are kept as they are made; earlier ones are made again, as many together, when their turn comes. It is
+    gone through once: a block is let go when the next one is asked for, or twice as many would be in memory.
     """
 
     anatomy: Anatomy
     batch: Batch
     kept: int
     states: tuple[Float[Tensor, "t m"], ...]
-    blocks: tuple[Secant, ...]
+    blocks: list[Secant]
 
     @classmethod
     def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = _quiet) -> "Backwards":
         visited = Visited(anatomy, anatomy.layers - kept, anatomy.layers, progress)
         seen = walk(anatomy, batch, visited)
-        return cls(anatomy, batch, kept, (single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
+        return cls(anatomy, batch, kept, (single(seen.embedding)[0], *visited.states), visited.blocks)
 
     def __iter__(self) -> Iterator[tuple[Secant, Float[Tensor, "t m"]]]:
         """Every block from the last to the first, with the states it read."""
         blocks, end = self.blocks, self.anatomy.layers
-        while blocks:
-            begin = end - len(blocks)
-            yield from zip(reversed(blocks), reversed(self.states[begin:end]), strict=True)
-            end, blocks = begin, ()
+        while end:
+            while blocks:
+                end -= 1
+                yield blocks.pop(), self.states[end]
             if end:
                 again = Visited(self.anatomy, end - self.kept, end)
                 visit_blocks(self.anatomy, self.batch, again, end + 1)
-                blocks = tuple(again.blocks)
+                blocks = again.blocks
 
 
 class Visited:
