@@ -12,7 +12,7 @@ from whence.models.load import Model
 from whence.models.memory import Needs, budget, claim
 
 MEMORY = 2**31  # for blocks that are kept and predictions that go together, unless there is less or a limit says so
-FORWARD, BACK = 5, 3  # squares alive in a block's own code: while it is run for its derivative, and per prediction
+FORWARD, BACK = 1, 3  # squares alive in a block's own code: while it is run for its derivative, and per prediction
 REMEDY = "explain fewer tokens at a time (position=), shorten the text, or allow more (memory_limit=)"
 
 
@@ -40,7 +40,7 @@ def _of_shares(sizes: Sizes, predicted: int, model: Model, limit: int | None) ->
     each = sizes.square + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
     inside = (3 + sizes.gated) * sizes.hidden + 4 * sizes.states
     values = 2 * sizes.blocks * sizes.number * sizes.width * sizes.groups * sizes.head_width
-    held = _held(sizes, predicted) + values
+    held = _held(sizes, predicted, model) + one_pass(sizes, {}).held + values
     room = budget(Needs(0, held, lambda memory: memory, each + inside), model.model.device, limit, MEMORY)
     portion = max(1, min(predicted, (room - each) // 2 // inside))
     kept = max(1, min(sizes.blocks, (room - portion * inside) // each))
@@ -51,15 +51,19 @@ def _of_dependence(sizes: Sizes, predicted: int, model: Model, limit: int | None
     inside = BACK * sizes.square + (2 + sizes.gated) * sizes.hidden + 3 * sizes.states
     once = FORWARD * sizes.square + (3 + sizes.gated) * sizes.hidden + 6 * sizes.states
     once += sizes.block if sizes.half else 0
-    held = _held(sizes, predicted) + once + (sizes.blocks * sizes.block if sizes.half else 0)
+    held = _held(sizes, predicted, model) + once + (sizes.blocks * sizes.block if sizes.half else 0)
     room = budget(Needs(0, held, lambda memory: memory, inside), model.model.device, limit, MEMORY)
     portion = max(1, min(predicted, room // inside))
     return Plan(1, portion, 1 + sizes.blocks, held + portion * inside)
 
 
-def _held(sizes: Sizes, predicted: int) -> int:
-    """The model's own pass, the states of all layers, and the covectors before and behind a block."""
-    return one_pass(sizes, {}).held + (sizes.blocks + 1) * sizes.states + 3 * predicted * sizes.states
+def _held(sizes: Sizes, predicted: int, model: Model) -> int:
+    """The states of all layers, the covectors before and behind a block, and the output embeddings, which a product
+    with few states copies.
+    """
+    head = model.anatomy.head
+    copied = 0 if head is None else head.decoder.weight.numel() * sizes.number
+    return (sizes.blocks + 1) * sizes.states + 3 * predicted * sizes.states + copied
 
 
 _PLANS = {"share": _of_shares, "dependence": _of_dependence}
