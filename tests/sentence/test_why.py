@@ -126,8 +126,8 @@ def test_what_a_model_cannot_give_is_refused():
 
 
 def test_parts_that_do_not_add_up_are_refused(monkeypatch):
-    real = secant.Secant.pull
-    monkeypatch.setattr(secant.Secant, "pull", lambda *given: real(*given) * 1.02)
+    real = secant.Branches.pull
+    monkeypatch.setattr(secant.Branches, "pull", lambda *given: real(*given) * 1.02)
     with pytest.raises(VerificationFailed, match="do not add up to it"):
         whence.why(whence.load(build("llama"), tiny.tokenizer()), TEXT)
 

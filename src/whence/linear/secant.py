@@ -6,7 +6,6 @@ Vectors are pushed to later layers, covectors (rows that are multiplied with M f
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import torch
 from einops import rearrange
@@ -14,7 +13,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import Unsupported
-from whence.linear.held import Activated, Attention, Chain, Linear, Sums, Vectors, feed_forward, normed
+from whence.linear.chain import LinearisedModel
+from whence.linear.steps import Activated, Attention, Branches, Chain, Linear, feed_forward, normed
 from whence.models.anatomy import Anatomy, Head
 from whence.models.block import Batch, Block
 from whence.models.capture import walk
@@ -22,84 +22,29 @@ from whence.models.precision import single
 from whence.models.values import value_maps
 from whence.models.weights import Affine, Parts
 
-
-@dataclass(frozen=True, eq=False)
-class Secant:
-    """One block: two branches that join the residual stream, and the norms behind them."""
-
-    attention: Chain
-    past_attention: Chain
-    feed_forward: Chain
-    past_feed_forward: Chain
-    parallel: bool
-
-    @classmethod
-    def of(cls, block: Block, values: Affine) -> "Secant":
-        """The block of one sentence; `values` is its map from what the attention reads to all values."""
-        assert block.parts is not None and block.projected is not None
-        parts: Parts = block.parts
-        inner, outer = parts.attention_norms, parts.feed_forward_norms
-        states, middle = block.input[0], block.middle[0]
-        read = states if parts.parallel else middle
-        before = normed(outer.before, read)
-        fed = read if outer.before is None else outer.before(read)
-        branch = parts.neurons(fed)
-        joined = middle + (branch if outer.inside is None else outer.inside(branch)) * parts.residual_scale
-        weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
-        attends = Attention(values, weights, parts.projection)
-        return cls(
-            Chain(
-                (*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])),
-                parts.residual_scale,
-            ),
-            Chain(normed(inner.after, block.before_norm[0])),
-            Chain((*before, *feed_forward(parts.neurons, fed), *normed(outer.inside, branch)), parts.residual_scale),
-            Chain(normed(outer.after, joined)),
-            parts.parallel,
-        )
-
-    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
-        """M v, or M v + c."""
-        middle = self.past_attention.push(vectors + self.attention.push(vectors, constants), constants)
-        fed = self.feed_forward.push(vectors if self.parallel else middle, constants)
-        return self.past_feed_forward.push(middle + fed, constants)
-
-    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
-        """u M; u c is added to the sums."""
-        joined = self.past_feed_forward.pull(covectors, sums)
-        fed = self.feed_forward.pull(joined, sums)
-        middle = self.past_attention.pull(joined if self.parallel else joined + fed, sums)
-        start = middle + self.attention.pull(middle, sums)
-        return start + fed if self.parallel else start
-
-    def since(self, token: int) -> "Secant":
-        """The map of this token and those behind it, for vectors that are zero before."""
-        names = ("attention", "past_attention", "feed_forward", "past_feed_forward")
-        return replace(self, **{name: getattr(self, name).since(token) for name in names})
+Secants = LinearisedModel[Branches]  # all blocks of one pass up to some depth
 
 
-@dataclass(frozen=True, eq=False)
-class Secants:
-    """All blocks of one pass up to some depth, with the states before, between and behind them."""
-
-    states: tuple[Float[Tensor, "t m"], ...]
-    blocks: tuple[Secant, ...]
-
-    @property
-    def last(self) -> Float[Tensor, "t m"]:
-        return self.states[-1]
-
-    def push(self, vectors: Vectors, start: int = 0, end: int | None = None) -> Vectors:
-        """From layer `start` to layer `end`."""
-        for block in self.blocks[start:end]:
-            vectors = block.push(vectors)
-        return vectors
-
-    def pull(self, covectors: Vectors, end: int | None = None, start: int = 0) -> Vectors:
-        """From layer `end` back to layer `start`."""
-        for block in reversed(self.blocks[start:end]):
-            covectors = block.pull(covectors)
-        return covectors
+def secant(block: Block, values: Affine) -> Branches:
+    """One block of one sentence as it computed; `values` is its map from what the attention reads to all values."""
+    assert block.parts is not None and block.projected is not None
+    parts: Parts = block.parts
+    inner, outer, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
+    states, middle = block.input[0], block.middle[0]
+    read = states if parts.parallel else middle
+    before = normed(outer.before, read)
+    fed = read if outer.before is None else outer.before(read)
+    branch = parts.neurons(fed)
+    joined = middle + (branch if outer.inside is None else outer.inside(branch)) * scale
+    weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
+    attends = Attention(values, weights, parts.projection)
+    return Branches(
+        Chain((*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])), scale),
+        Chain(normed(inner.after, block.before_norm[0])),
+        Chain((*before, *feed_forward(parts.neurons, fed), *normed(outer.inside, branch)), scale),
+        Chain(normed(outer.after, joined)),
+        parts.parallel,
+    )
 
 
 def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants:
@@ -107,15 +52,16 @@ def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants
     _check(anatomy)
     values = [single(affine) for affine in value_maps(anatomy)]
 
-    def visit(block: Block) -> tuple[Secant, Tensor] | None:
+    def visit(block: Block) -> tuple[Branches, Tensor] | None:
         if depth is not None and block.layer > depth:
             return None
         block = single(block)
-        return Secant.of(block, values[block.layer - 1]), block.output[0]
+        return secant(block, values[block.layer - 1]), block.output[0]
 
     seen = walk(anatomy, batch, visit)
     kept = [pair for pair in seen.blocks if pair is not None]
-    return Secants((single(seen.embedding)[0], *(output for _, output in kept)), tuple(block for block, _ in kept))
+    states = (single(seen.embedding)[0], *(output for _, output in kept))
+    return LinearisedModel(states, tuple(block for block, _ in kept))
 
 
 def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int]) -> Chain:

@@ -195,7 +195,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="whence.measures.flow.variables:flow",
-        takes=flow_takes.flow,
+        takes=flow_takes.origin,
         over="model",
         options=options.Origin,
         axes={

@@ -201,7 +201,7 @@ def needs(
     bases = with_bases(selected) - selected.keys()
     names = dict.fromkeys(owners()[variable] for variable in (*selected, *bases))
     values = {name: options[name].values() if name in options else table[name].options().values() for name in names}
-    sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name]) for name in names}
+    sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name], targets) for name in names}
     sizes = next(iter(sized.values()))
     results = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in selected.values())
     results += sum(_bytes(registered_variables[base], sizes, sizes.depth) for base in bases)

@@ -76,8 +76,8 @@ def test_the_same_however_many_go_together_and_of_some_layers():
 
 
 def test_vectors_that_do_not_add_up_are_refused(monkeypatch):
-    real = secant.Secant.push
-    monkeypatch.setattr(secant.Secant, "push", lambda *given, **named: real(*given, **named) * 1.01)
+    real = secant.Branches.push
+    monkeypatch.setattr(secant.Branches, "push", lambda *given, **named: real(*given, **named) * 1.01)
     with pytest.raises(VerificationFailed, match="do not add up to the states"):
         decomposition(locate(build("bert")), batch([6]))
 

@@ -87,7 +87,7 @@ class _Sum:
         vectors = start.new_zeros(end - begin, len(self.chain.last) - first, start.shape[-1])
         vectors[torch.arange(end - begin), torch.arange(begin - first, end - first)] = start
         for layer, block in enumerate(self.chain.blocks, start=1):
-            vectors = (block.since(first) if first else block).push(vectors)
+            vectors = (block.among(slice(first, None)) if first else block).push(vectors)
             if layer in self.layers:
                 self._add(self.layers.index(layer), layer, vectors, slice(first, None), slice(begin, end))
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.linear.held import Activated, Gated
+from whence.linear.steps import Activated, Gated
 from whence.measures.norms.maps import maps
 from whence.measures.norms.vectors import (
     BUDGET,
