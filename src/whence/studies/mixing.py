@@ -1,4 +1,4 @@
-"""How much do residual and normalisation take back of what attention mixes? (Kobayashi et al. 2021)"""
+"""How much of the mixing by attention do residual and normalisation undo? (Kobayashi et al. 2021)"""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -18,7 +18,7 @@ from whence.studies.frame.sentences import masked
 from whence.studies.frame.study import Beside, Claim, Item, Section, Shown, Study
 from whence.text.readers import Corpus
 
-MASKED = 0.12  # of the words, as in the paper
+MASKED = 0.12  # share of the words, as in the paper
 WORDS = 90  # about the paper's 128 tokens
 BASE = "bert-base-uncased"
 MAIN = "attnresln_n"
@@ -30,14 +30,14 @@ def _run(context: Context, place: int = 0) -> Run:
 
 
 def _measured(context: Context, name: str, corpus: Corpus, model: Model) -> Run:
-    """Words are masked where the model knows a mask; all models read the same texts."""
+    """Words are masked if the model has a mask token; all models read the same texts."""
     share = MASKED if model.tokenizer.mask_token is not None else 0.0
     sentences = context.sentences(context.amount(24, 992), corpus, masked(share, WORDS, least=4))
     return context.run(name, ["mixing"], sentences, model)
 
 
 def _about(context: Context, run: Run) -> str:
-    """How much was measured, and how much of it is masked."""
+    """The corpus, how much of it was measured, and the share of masked tokens."""
     share = (_kind(context, run.tokens["class"]) == "mask").mean()
     return f"{called(context.corpus)}, {len(run.tokens):,} tokens × layers, {share:.0%} of the tokens masked"
 
@@ -89,7 +89,7 @@ def means(context: Context) -> Iterator[Item]:
 
 
 def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) -> pandas.DataFrame:
-    """Mean, largest and smallest ratio: ours, and those of every model of the paper."""
+    """The mean, largest and smallest ratio of our model and of every model in the paper."""
     rows: list[dict[str, Any]] = [
         {"model": context.model.id, "data": called(context.corpus), "figure": figure} | ours[figure].mul(100).to_dict()
         for figure in FIGURES
@@ -107,7 +107,7 @@ def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) ->
 
 
 def _kind(context: Context, classes: pandas.Series) -> pandas.Series:
-    """normal, mask, and special tokens by their own name."""
+    """The kind of each token: normal, mask, or the name of a special token."""
     mask = context.model.tokenizer.mask_token
     special = set(context.model.tokenizer.all_special_tokens)
     return classes.map(lambda name: "mask" if name == mask else name if name in special else "normal")
@@ -144,7 +144,7 @@ def by_type(context: Context) -> Iterator[Item]:
 
 
 def _printed_kinds() -> pandas.DataFrame:
-    """Layer by kind of token, as shares."""
+    """The published shares, layer by kind of token."""
     grids = published("kobayashi2021", "layer_by_token_type_percent_bert_base_wikipedia")
     rows = {int(layer): analyses[PRINTED[MAIN]] for layer, analyses in grids.items()}
     return pandas.DataFrame.from_dict(rows, orient="index").sort_index() / 100
@@ -164,7 +164,7 @@ def _kinds_beside(context: Context, ours: pandas.DataFrame, theirs: pandas.DataF
 
 
 def _masks(grid: pandas.DataFrame, theirs: pandas.DataFrame) -> Claim:
-    """Middle and deep layers are all but the first third."""
+    """Middle and deep layers are those beyond the first third."""
     ours = grid.pivot(index="layer", columns="kind", values="mixing")
     mine, printed = (table[table.index > table.index.max() / 3].mean() for table in (ours, theirs))
     return Claim(
@@ -177,7 +177,7 @@ def _masks(grid: pandas.DataFrame, theirs: pandas.DataFrame) -> Claim:
 
 def frequency(context: Context) -> Iterator[Item]:
     table = _long(_run(context))
-    table["special"] = _kind(context, table["class"]) != "normal"  # the mask is one, as in the paper
+    table["special"] = _kind(context, table["class"]) != "normal"  # the mask too, as in the paper
     words = table.groupby(["analysis", "token_id"], as_index=False).agg(
         mixing=("mixing", "mean"), special=("special", "first"), n=("mixing", "size")
     )
@@ -227,13 +227,13 @@ def frequency(context: Context) -> Iterator[Item]:
 
 
 def _ranks(context: Context, ids: pandas.Series) -> pandas.Series:
-    """From the list that was given; else from the corpus, all layers of a token counted once."""
+    """Frequency ranks from the user's list, or from counts in the corpus."""
     if context.frequency is not None:
         from whence.text.readers.frequency import frequencies, ranks
 
-        given = frequencies(context.frequency)
-        items = ids.tolist() if given.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
-        return pandas.Series(ranks(items, given).ranks, index=ids.index)
+        listed = frequencies(context.frequency)
+        items = ids.tolist() if listed.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
+        return pandas.Series(ranks(items, listed).ranks, index=ids.index)
     tokens = _run(context).tokens
     counts = tokens[tokens["layer"] == tokens["layer"].min()]["token_id"].value_counts()
     return ids.map(counts.rank(ascending=False, method="min"))
@@ -275,19 +275,19 @@ def _span(shares: pandas.Series) -> str:
 
 
 def expansion(context: Context) -> Iterator[Item]:
-    found = context.measure("Any text.", ["expansion"])["expansion"].to_series().rename("expansion").reset_index()
+    rates = context.measure("Any text.", ["expansion"])["expansion"].to_series().rename("expansion").reset_index()
     theirs = published("kobayashi2021", "expansion_rate_per_layer")
-    known = next((rates for name, rates in theirs.items() if same_model(context.model.id, name)), None)
-    found["published"] = np.nan if known is None else known
+    known = next((values for name, values in theirs.items() if same_model(context.model.id, name)), None)
+    rates["published"] = np.nan if known is None else known
     yield Shown(
         "mixing_expansion",
         "Kobayashi et al. 2021, expansion rates",
         Drawing(
             "lines",
-            found,
+            rates,
             "layer",
             "expansion",
-            f"Attention's map makes vectors {found.expansion.min():.2f} to {found.expansion.max():.2f} times as long",
+            f"Attention's map makes vectors {rates.expansion.min():.2f} to {rates.expansion.max():.2f} times as long",
             f"from the weights alone; {context.model.id}",
             published="published",
             share=False,
@@ -297,7 +297,7 @@ def expansion(context: Context) -> Iterator[Item]:
 
 
 def side_by_side(context: Context) -> Iterator[Item]:
-    """The same table for every corpus, and for the other models."""
+    """The same means for every corpus and for the other models."""
     runs = {called(corpus): _run(context, place) for place, corpus in enumerate(context.corpora)}
     for number, model in enumerate(context.others, start=1):
         name = model.id if model.id not in runs else f"{model.id} ({number})"
