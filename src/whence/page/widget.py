@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput, Unsupported
-from whence.page.bundle import HERE, script
+from whence.page.bundle import HERE, script, variables
 from whence.page.fields import PER_HEAD, PER_LAYER
 from whence.page.payload import payload
 from whence.plot import flattened
-from whence.plot.palette import FURNITURE, THEMES
 
 if TYPE_CHECKING:
     import xarray
@@ -50,7 +49,7 @@ def module() -> str:
 def style() -> str:
     """The sheet of the page, held inside the widget by nesting."""
     sheet = (HERE / "page.css").read_text(encoding="utf-8")
-    themes = {theme: "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items()) for theme in THEMES}
-    light, dark = f"{ROOT}{{{themes['light']}}}", f"{ROOT}[data-theme=dark]{{{themes['dark']}color-scheme:dark;}}"
+    light = f"{ROOT}{{{variables('light')}}}"
+    dark = f"{ROOT}[data-theme=dark]{{{variables('dark')}color-scheme:dark;}}"
     base = f"{ROOT}{{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:8px 12px;}}"
     return f"{light}\n{dark}\n{base}\n{ROOT}{{\n{sheet}\n}}\n"

@@ -76,7 +76,7 @@ def means(context: Context) -> Iterator[Item]:
         ),
         note="Diamonds, where there are any, are the published means of the same model.",
     )
-    differs = f"Ours: {_about(context, _run(context))}. Theirs: 992 sequences of up to 128 tokens, 12 % of them masked."
+    differs = f"Ours: {_about(context, _run(context))}. Theirs: 992 sequences of up to 128 tokens, 12% of them masked."
     yield Beside("mixing_models", "the published mixing ratios, in per cent", _models(context, table, theirs), differs)
     ordered = all(table["mean"].iloc[at] > table["mean"].iloc[at + 1] for at in (0, 2, 3))
     shown = ", ".join(f"{PRINTED[name]} {value:.1%}" for name, value in table["mean"].items())
@@ -159,7 +159,7 @@ def _kinds_beside(context: Context, ours: pandas.DataFrame, theirs: pandas.DataF
         "mixing_by_type_published",
         f"the published grid of {PRINTED[MAIN]}, in per cent",
         both.rename_axis("layer").reset_index(),
-        f"Ours: {_about(context, _run(context))}, {len(ours)} layers. Theirs: Wikipedia, 12 % of tokens masked.",
+        f"Ours: {_about(context, _run(context))}, {len(ours)} layers. Theirs: Wikipedia, 12% of tokens masked.",
     )
 
 
