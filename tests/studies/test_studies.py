@@ -287,10 +287,10 @@ def test_the_middle_layer(count, half):
 
 @pytest.mark.parametrize(("name", "count"), [("mrpc", 408), ("cola", 1043), ("mnli", 4000), ("text", 408)])
 def test_the_full_sample_is_the_papers(builtin, tmp_path, monkeypatch, name, count):
-    def sentences(self, most, corpus):
+    def chosen(corpus, most):
         raise Unsupported(f"{most} sentences of {corpus.format}")
 
-    monkeypatch.setattr(Context, "sentences", sentences)
+    monkeypatch.setattr(attribution, "Chosen", chosen)
     (tmp_path / "a").touch()
     context = Context(builtin, (whence.read(f"{name}:{tmp_path / 'a'}"),), tmp_path)
     with pytest.raises(Unsupported, match=f"^{count} sentences of {name}"):

@@ -8,6 +8,7 @@ import pandas
 from whence.corpus.annotate import OTHER
 from whence.corpus.open_run import Run
 from whence.plot.drawing import Drawing
+from whence.sentence.measure import measure
 from whence.studies.frame.context import FALLING, Context, falls, middle, spearman
 from whence.studies.frame.sentences import Chosen, at_most
 from whence.studies.frame.study import Claim, Item, Left, Section, Shown, Study
@@ -18,7 +19,7 @@ KINDS = {"attention": "raw", "effective": "effective"}
 
 
 def _sentences(context: Context) -> Chosen:
-    return context.sentences(context.amount(24, 992), None, at_most(WORDS, least=4))
+    return Chosen(context.corpus, context.amount(24, 992), at_most(WORDS, least=4))
 
 
 def _run(context: Context) -> Run:
@@ -241,7 +242,8 @@ def maps(context: Context) -> Iterator[Item]:
     run = _run(context)
     least = run.heads.sort_values("effective_correlation").iloc[0]
     text = context.text or list(_sentences(context))[int(least["sentence"])]
-    dataset = context.measure(text, ["attention", "effective", "null"], layers=[int(least["layer"])])
+    names, layers = ["attention", "effective", "null"], [int(least["layer"])]
+    dataset = measure(context.model, text, names, layers=layers, truncate=True)
     maps_of_head = dataset.isel(layer=0).sel(head=int(least["head"]))
     kinds = {"raw": "attention", "effective": "effective", "null": "null"}
     rows = [_cells(kind, maps_of_head[name].values) for kind, name in kinds.items()]

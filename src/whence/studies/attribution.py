@@ -11,8 +11,10 @@ from whence.corpus.open_run import Run
 from whence.measures.flow import summaries as flow
 from whence.measures.options import Contribution
 from whence.plot.drawing import SEPARATOR, Drawing
+from whence.sentence.measure import measure
 from whence.studies.frame.context import Context, called, ends_and_middle, quartiles, spearman
-from whence.studies.frame.published import published, same_model
+from whence.studies.frame.published import hub_name, published
+from whence.studies.frame.sentences import Chosen
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 
 BASE = "bert-base-uncased"
@@ -26,7 +28,7 @@ OPEN = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"})
 
 def _run(context: Context, place: int = 0) -> Run:
     corpus = context.corpora[place]
-    sentences = context.sentences(context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])), corpus)
+    sentences = Chosen(corpus, context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])))
     return context.run(f"contribution-{place}", [Contribution(error=ERROR)], sentences, maps=True)
 
 
@@ -56,7 +58,7 @@ def _own(context: Context, place: int, first: str, second: str) -> Iterator[Item
     tokens, name = _run(context, place).tokens, called(context.corpora[place])
     boxes = tokens.groupby("layer")["contribution_own"].apply(quartiles).unstack().reset_index()
     theirs = published("brunner2020", "self_contribution_median_percent")
-    known = same_model(context.model.id, BASE) and place == 0
+    known = hub_name(context.model.id) == BASE and place == 0
     boxes["published"] = [theirs.get(str(layer), np.nan) / 100 if known else np.nan for layer in boxes["layer"]]
     yield Shown(
         f"own_{place}",
@@ -239,8 +241,10 @@ def special_token(context: Context) -> Iterator[Item]:
 
 
 def tracked(context: Context) -> Iterator[Item]:
-    text = context.text
-    dataset = next(iter(_run(context).maps.values())) if text is None else context.measure(text, ["contribution"])
+    if context.text is None:
+        dataset = next(iter(_run(context).maps.values()))
+    else:
+        dataset = measure(context.model, context.text, ["contribution"], truncate=True)
     tokens = [str(token) for token in dataset["source_token"].values]
     values, special = dataset["contribution"], dataset["source_is_special"].values
     words = [at for at in range(len(tokens)) if not special[at] and tokens[at].isalpha()]

@@ -14,7 +14,7 @@ from whence.plot.drawing import Drawing
 from whence.stats import contrasts, correlations, regressions
 from whence.studies.frame.context import Context
 from whence.studies.frame.published import published
-from whence.studies.frame.sentences import of_length
+from whence.studies.frame.sentences import Chosen, of_length
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.text.readers.pairs import noun_pronoun
 from whence.text.sentence import Sentence
@@ -31,7 +31,7 @@ ERROR = 0.1  # standard error of a sketched norm
 
 def _run(context: Context) -> Run:
     """Pairs of every word with every other: the window of neighbours is longer than any sentence."""
-    sentences = context.sentences(context.amount(6, 500), None, of_length(3, context.amount(20, 40)))
+    sentences = Chosen(context.corpus, context.amount(6, 500), of_length(3, context.amount(20, 40)))
     names = given_by(context.model.gives, MEASURES)
     measures = [Contribution(error=ERROR) if name == "contribution" else name for name in names]
     return context.run("pairs", measures, sentences, layers=_layers(context), neighbours=10_000)
@@ -50,7 +50,7 @@ def _coreference_run(context: Context) -> Run:
     def chosen(sentence: Sentence) -> Sentence | None:
         return short(sentence) if noun_pronoun(sentence) else None
 
-    sentences = context.sentences(context.amount(16, 500), None, chosen)
+    sentences = Chosen(context.corpus, context.amount(16, 500), chosen)
     measures = given_by(context.model.gives, PRINTED)
     return context.run("coreference", measures, sentences, layers=_layers(context), neighbours=0)
 

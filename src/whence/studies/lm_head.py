@@ -9,6 +9,7 @@ import xarray
 from whence.errors import Unsupported
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import Context, called
+from whence.studies.frame.sentences import Chosen
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.lm_head_changes import changes
 from whence.studies.lm_head_stages import (
@@ -298,7 +299,7 @@ def lens(context: Context) -> Iterator[Item]:
 
 def _ranks_by_layer(context: Context) -> pandas.DataFrame:
     """The rank of the final prediction when the LM head reads each layer: a row per sentence, a column per layer."""
-    sentences = context.sentences(context.amount(12, 100))
+    sentences = Chosen(context.corpus, context.amount(12, 100))
     progress, rows = context.progress_of(f"lens: {sentences.name}"), []
     for number, sentence in enumerate(sentences, start=1):
         text = readable(context, sentence.text)

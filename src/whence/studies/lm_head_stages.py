@@ -57,7 +57,7 @@ NO_NORM = "no norm stands between this model's last block and its embeddings"
 
 
 def sentences_of(context: Context, corpus: Corpus | None = None) -> Chosen:
-    return context.sentences(context.amount(60, 10**9), corpus)
+    return Chosen(corpus or context.corpus, context.amount(60, 10**9))
 
 
 def folder(context: Context, verb: str, sentences: Chosen) -> Path:

@@ -11,10 +11,11 @@ from whence.corpus.open_run import Run
 from whence.measures.registry import MIXED as ANALYSES
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
+from whence.sentence.measure import measure
 from whence.studies.frame.context import FALLING, Context, called, falls, spearman
 from whence.studies.frame.published import ANALYSES as PRINTED
-from whence.studies.frame.published import published, same_model
-from whence.studies.frame.sentences import masked
+from whence.studies.frame.published import hub_name, published
+from whence.studies.frame.sentences import Chosen, masked
 from whence.studies.frame.study import Beside, Claim, Item, Section, Shown, Study
 from whence.text.readers import Corpus
 
@@ -32,7 +33,7 @@ def _run(context: Context, place: int = 0) -> Run:
 def _measured(context: Context, name: str, corpus: Corpus, model: Model) -> Run:
     """Words are masked if the model has a mask token; all models read the same texts."""
     share = MASKED if model.tokenizer.mask_token is not None else 0.0
-    sentences = context.sentences(context.amount(24, 992), corpus, masked(share, WORDS, least=4))
+    sentences = Chosen(corpus, context.amount(24, 992), masked(share, WORDS, least=4))
     return context.run(name, ["mixing"], sentences, model)
 
 
@@ -54,7 +55,7 @@ def means(context: Context) -> Iterator[Item]:
     table = _long(_run(context)).groupby("analysis")["mixing"].agg(["mean", "min", "max", "size"]).loc[list(ANALYSES)]
     theirs = published("kobayashi2021", "mixing_ratio_percent_wikipedia")
     ours = table.reset_index().rename(columns={"min": "low", "max": "high", "size": "n"})
-    known = next((rows for name, rows in theirs.items() if same_model(context.model.id, name)), None)
+    known = theirs.get(hub_name(context.model.id))
     ours["published"] = [np.nan if known is None else known[PRINTED[analysis]]["mean"] / 100 for analysis in ANALYSES]
     first, last = table["mean"].iloc[0], table["mean"].iloc[-1]
     yield Shown(
@@ -275,10 +276,9 @@ def _span(shares: pandas.Series) -> str:
 
 
 def expansion(context: Context) -> Iterator[Item]:
-    rates = context.measure("Any text.", ["expansion"])["expansion"].to_series().rename("expansion").reset_index()
+    rates = measure(context.model, "Any text.", ["expansion"])["expansion"].to_series().reset_index()
     theirs = published("kobayashi2021", "expansion_rate_per_layer")
-    known = next((values for name, values in theirs.items() if same_model(context.model.id, name)), None)
-    rates["published"] = np.nan if known is None else known
+    rates["published"] = theirs.get(hub_name(context.model.id), np.nan)
     yield Shown(
         "mixing_expansion",
         "Kobayashi et al. 2021, expansion rates",

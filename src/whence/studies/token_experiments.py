@@ -17,7 +17,7 @@ from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.sealed import Damaged, digest, parsed, sealed, unsealed
 from whence.studies.frame.context import Context, called, spearman
-from whence.studies.frame.sentences import Prepare, at_most
+from whence.studies.frame.sentences import Chosen, Prepare, at_most
 from whence.text.readers import Corpus
 from whence.text.sentence import Sentence
 
@@ -83,14 +83,15 @@ def identified(
 ) -> xarray.Dataset:
     """An experiment, read from the study's folder if it ran before."""
     model, (probe, loss) = model or context.model, kind
-    most = min(size(context).sentences, SAMPLE.get((corpus or context.corpus).format, FULL.sentences))
-    sentences = context.sentences(most, corpus, long_enough(model))
+    corpus = corpus or context.corpus
+    most = min(size(context).sentences, SAMPLE.get(corpus.format, FULL.sentences))
+    sentences = Chosen(corpus, most, long_enough(model))
     settings: dict[str, Any] = {"layers": list(layers or layers_of(context, probe, model)), "folds": folds} | options
     identity = digest([model.id, weights_sha256(model), sentences.sha256, probe, loss, settings, version("whence")])
     path = context.out / "runs" / f"identify-{probe}-{loss}-{identity[:12]}.json"
     if (before := _read(path, identity)) is not None:
         return before
-    progress = context.progress_of(f"{KINDS[kind]}: {called(corpus or context.corpus)}")
+    progress = context.progress_of(f"{KINDS[kind]}: {called(corpus)}")
     options = settings | {"truncate": True, "cache": context.out, "progress": progress}
     experiment = identify(model, sentences, probe, loss=loss, **options)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import xarray
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import FALLING, Context, called, falls
-from whence.studies.frame.published import published, same_model
+from whence.studies.frame.published import hub_name, published
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.token_experiments import (
     KINDS,
@@ -49,7 +49,7 @@ def _printed(*keys: str) -> Any:
 
 
 def _same(context: Context, corpus: Corpus) -> bool:
-    return same_model(context.model.id, BASE) and corpus.format == "mrpc"
+    return hub_name(context.model.id) == BASE and corpus.format == "mrpc"
 
 
 def _joined(experiments: dict[str, xarray.Dataset]) -> pandas.DataFrame:

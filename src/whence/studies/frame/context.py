@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas
-import xarray
 
 from whence.corpus.open_run import Run, open_run
 from whence.corpus.run import run
@@ -14,10 +13,8 @@ from whence.measures.options import Options
 from whence.models.fingerprint import provenance
 from whence.models.load import Model
 from whence.sealed import digest
-from whence.sentence.measure import measure
 from whence.studies.frame.sentences import Chosen
 from whence.text.readers import Corpus
-from whence.text.sentence import Sentence
 
 FALLING = -0.3  # a rank correlation closer to zero than this is not called a trend
 Progress = Callable[[str, int, int | None], None]
@@ -59,12 +56,6 @@ class Context:
         """The number of sentences, for the quick sample or the full one."""
         return quick if self.quick else full
 
-    def sentences(
-        self, count: int, corpus: Corpus | None = None, prepare: Callable[[Sentence], Sentence | None] | None = None
-    ) -> Chosen:
-        """The first `count` sentences, each changed by `prepare`, which leaves a sentence out by returning None."""
-        return Chosen(corpus or self.corpus, count, prepare)
-
     def run(
         self,
         name: str,
@@ -84,16 +75,13 @@ class Context:
                 sentences,
                 list(measures),
                 out=folder,
-                total=sentences.count,
+                total=len(sentences),
                 too_long=options.pop("too_long", "truncate"),
                 progress=self.progress_of(f"{name}: {sentences.name}"),
                 **options,
             )
             self.runs[name] = open_run(folder)
         return self.runs[name]
-
-    def measure(self, text: object, measures: Iterable[str | Options], **options: Any) -> xarray.Dataset:
-        return measure(self.model, text, list(measures), truncate=True, **options)
 
     def progress_of(self, work: str) -> Callable[[int, int | None], None] | None:
         """A progress callback for one piece of work."""

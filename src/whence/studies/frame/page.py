@@ -30,14 +30,15 @@ def page(study: Study, about: Mapping[str, Any], answers: Sequence[Answered], pi
         pictures=pictures,
         short=_SHORT,
         most=_MOST,
-        kind_of=lambda item: type(item).__name__,
-        kinds_of=_kinds_of,
-        cell=_cell,
+        cells=_cells,
     )
 
 
-def _kinds_of(table: pandas.DataFrame) -> list[str]:
-    return ["number" if pandas.api.types.is_numeric_dtype(kind) else "text" for kind in table.dtypes]
+def _cells(table: pandas.DataFrame) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
+    """The heading and the rows of a table, every cell with the kind of its column."""
+    kinds = ["number" if pandas.api.types.is_numeric_dtype(dtype) else "text" for dtype in table.dtypes]
+    rows = [list(zip(kinds, map(_cell, row), strict=True)) for row in table.itertuples(index=False)]
+    return list(zip(kinds, table.columns, strict=True)), rows
 
 
 def _cell(value: Any) -> str:

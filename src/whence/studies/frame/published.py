@@ -1,4 +1,4 @@
-"""The figures printed in the papers, and whether they are of the model that we measure."""
+"""The figures printed in the papers, and the names of models in them."""
 
 import json
 from functools import cache, reduce
@@ -25,6 +25,6 @@ def published(paper: str, *keys: str) -> Any:
     return reduce(lambda branch, key: branch[key], keys, _all()[paper])
 
 
-def same_model(ours: str, theirs: str) -> bool:
-    """Whether a Hub id or a path names the model that the paper used."""
-    return ours.rstrip("/").split("/")[-1].lower() == theirs.lower()
+def hub_name(model: str) -> str:
+    """The name that papers use for a model, from its Hub id or its path."""
+    return model.rstrip("/").split("/")[-1].lower()

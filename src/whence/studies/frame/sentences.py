@@ -18,7 +18,7 @@ Prepare = Callable[[Sentence], Sentence | None]
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The first `most` sentences of a corpus that `prepare` does not leave out."""
+    """The first `most` sentences of a corpus, each changed by `prepare`, which leaves one out by returning None."""
 
     corpus: Corpus
     most: int
@@ -33,10 +33,6 @@ class Chosen:
     @property
     def name(self) -> str:
         return self.corpus.name
-
-    @property
-    def count(self) -> int:
-        return len(self)
 
     @cached_property
     def sha256(self) -> str:
