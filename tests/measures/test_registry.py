@@ -99,6 +99,7 @@ def test_a_sketch_is_near_and_seeded(builtin, everything):
 def test_nothing_flows_from_the_future(smollm2):
     names = ["attention", "effective", "norms", "block"]
     found = whence.measure(smollm2, "The cat sat on the mat.", names, layers=[1, 30])
+    assert {"attention", "effective", "norms"} <= set(found.data_vars)
     for name in found.data_vars:
         assert found[name].dims[-2:] == ("target", "source")
         assert np.abs(np.triu(found[name].values, k=1)).max() == 0, name

@@ -61,14 +61,17 @@ def test_every_mark_is_there(results, result, kind, marks, tmp_path):
 
 
 def test_histograms_count_every_sentence(results):
-    for rows in datasets(charts.histograms(results["corpus"])):
+    drawn = datasets(charts.histograms(results["corpus"]))
+    assert drawn
+    for rows in drawn:
         assert sum(row["sentences"] for row in rows) == 3
 
 
 def test_sorted_by_itself_a_stage_rises(one):
-    for rows in datasets(charts.sorted_scores(one)):
-        own = [row["score"] for row in rows if row.get("sorted by") == f"sorted by {row['stage']}"]
-        assert own == sorted(own)
+    drawn = [row for rows in datasets(charts.sorted_scores(one)) for row in rows]
+    for stage in one.stage.values[[0, -1]]:
+        own = [row["score"] for row in drawn if row["stage"] == stage and row.get("sorted by") == f"sorted by {stage}"]
+        assert len(own) == 40 and own == sorted(own)
 
 
 @pytest.mark.parametrize(("kind", "says"), [("pie", "no chart 'pie'"), ("hits", "needs 'hits'"), ("lens", "'layer'")])

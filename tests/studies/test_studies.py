@@ -121,7 +121,7 @@ def test_every_study_says_what_it_asks():
     for name in STUDIES:
         study = find(name)
         assert study.name == name and study.asks.endswith("?") and "--data" in study.data and "20" in study.paper
-        assert all(section.asks.endswith("?") for section in study.sections)
+        assert len(study.sections) > 3 and all(section.asks.endswith("?") for section in study.sections)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(sample, tmp_
     corpus = whence.read(f"conllu:{sample}/treebank.conllu", limit=4)
     whence.study("correlates", model, corpus, tmp_path, quick=True)
     pairs = [whence.open_run(folder).pairs for folder in (tmp_path / "runs").iterdir()]
-    assert all(
+    assert pairs and all(
         set(table.layer) == {2, 4} and table[["attention", "gradient"]].notnull().all(axis=None) for table in pairs
     )
 
