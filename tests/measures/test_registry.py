@@ -7,9 +7,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import whence
-from tests.families import scatter
+from tests.families import batch, scatter
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import ANALYSES, MIXED, variables
+from whence.measures.registry import ANALYSES, MIXED, Settings, variables
 from whence.measures.table import MEASURES
 
 SHORT = "Paris is the capital of [MASK]."
@@ -94,6 +94,11 @@ def test_a_sketch_is_near_and_seeded(builtin, everything):
     xarray.testing.assert_identical(first, again)
     assert not first.equals(other)
     assert abs(first / everything.norms.sel(analysis=["block_n"]) - 1).mean() < 0.2
+
+
+def test_layers_are_counted_from_one_and_places_from_zero(builtin):
+    assert Settings(builtin.anatomy, batch([9])).places == [0, 1, 2, 3, 4, 5]
+    assert Settings(builtin.anatomy, batch([9]), layers=(2, 6)).places == [1, 5]
 
 
 def test_nothing_flows_from_the_future(smollm2):
