@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pandas
@@ -122,6 +123,14 @@ def test_every_study_says_what_it_asks():
         study = find(name)
         assert study.name == name and study.asks.endswith("?") and "--data" in study.data and "20" in study.paper
         assert len(study.sections) > 3 and all(section.asks.endswith("?") for section in study.sections)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_command_and_the_documentation_know_every_study(name):
+    from whence.cli.study import study
+
+    assert re.search(rf"(?<![\w-]){name}(?![\w-])", study.__doc__)
+    assert runpy.run_path(str(Path(__file__).parents[2] / "docs" / "studies" / "results.py"))["SHOWN"][name]
 
 
 @pytest.mark.parametrize(
