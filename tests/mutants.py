@@ -88,8 +88,8 @@ def _change(node: ast.AST) -> None:
             node.value = not node.value if isinstance(node.value, bool) else node.value + 1
 
 
-def chosen(count: int, seed: int) -> list[tuple[str, str, str, str]]:
-    folder = ROOT / "src/whence"
+def chosen(sources: Path, count: int, seed: int) -> list[tuple[str, str, str, str]]:
+    folder = sources / "whence"
     modules = [path for package in PACKAGES for path in sorted((folder / package).rglob("*.py"))]
     modules = [path for path in modules if path.parent.name != "engines"]
     every = [(str(path.relative_to(folder)), *mutant) for path in modules for mutant in mutants(path.read_text())]
@@ -207,7 +207,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sources, output = Path(folder, "src"), Path(folder, "output")
         shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
-        calls, made = recorded(sources, Path(folder), arguments.tests), chosen(arguments.count, arguments.seed)
+        calls, made = recorded(sources, Path(folder), arguments.tests), chosen(sources, arguments.count, arguments.seed)
         made = [mutant for mutant in made if any(f"{only}:" in f"{mutant[0]}:{mutant[2]}:" for only in arguments.only)]
         count = sum(caught(sources, calls, mutant, output) for mutant in made)
     print(f"{count} of {len(made)} mutants caught, {len(made) - count} survived; {len(calls)} tests")
