@@ -15,6 +15,7 @@ from whence.page.lens import lens
 from whence.plot import finding, flattened, legible, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
 from whence.plot.predictions import Prediction, predictions
+from whence.plot.sinks import sinks
 from whence.plot.style import LM_HEAD, SUMS, WORDINGS
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "absent": {name: layers for name in names if (layers := _absent(ds[name]))},
         "predictions": [_prediction(prediction) for prediction in predictions(_head(ds))],
         "lens": lens(ds),
+        "sinks": sinks(ds),
         "lm_head": LM_HEAD,
         "panels": panels(ds),
         "styles": {name: _style(name) for name in styled},

@@ -147,6 +147,18 @@ LM_HEAD = {
     "agreement": "Agreement of the stages: Spearman correlation over the vocabulary",
 }
 
+# what is said of rows that rest on the first token
+SINK = {
+    "label": "sink",
+    "row": "sink: {first} holds more than half of this row’s attention",
+    "head": "a sink in {rows} of {all} rows",
+    "tiles": "The strip beside a tile marks sinks: rows in which the first token, {first}, holds more than half.",
+    "map": "Sink marks {rows} of {all} rows: there the first token, {first}, holds more than half of the attention.",
+    "finding": "{first}, the first token, is an attention sink: it holds more than half of the attention in {share} of "
+    "the rows of all layers (mean of heads, its own rows left out)",
+    "list": "sink: the token rests on the first one, which holds more than half of its attention in this layer",
+}
+
 
 @dataclass(frozen=True)
 class Style:

@@ -20,6 +20,7 @@ import { number, percent } from "./scale.js";
  *   heads: number, maps: string[], head_maps: string[], fields: Field[], panels: string[], state?: string,
  *   sums: { names: string[], meaning: string, nothing: string }[], notes: string[], errors: Record<string, string>,
  *   absent: Record<string, number[]>, predictions: Prediction[], lens: Lens[], lm_head: Record<string, string>,
+ *   sinks: { words?: Record<string, string>, rows?: string[], heads?: string[][] },
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
  *   cache: Map<string, any> }} Data
@@ -193,6 +194,23 @@ export function notes(data, layer, head) {
   return data.notes.map((name) =>
     said(data.styles[name].note, { value: number(data.variables[name].values[layer * data.heads + head]) }),
   );
+}
+
+/**
+ * The rows that rest on the first token, as 0 and 1 by token, in a head or by the mean of all; nothing without a sink.
+ * @param {Data} data @param {number} layer @param {number | "mean"} head
+ */
+export function sinks(data, layer, head = "mean") {
+  return (head === "mean" ? data.sinks?.rows?.[layer] : data.sinks?.heads?.[layer]?.[head]) ?? "";
+}
+
+/**
+ * What is said of rows that rest on the first token: `name` is a row of the table of words; `rows` are 0 and 1.
+ * @param {Data} data @param {string} name
+ */
+export function sinking(data, name, rows = "") {
+  const count = rows.split("1").length - 1;
+  return said(data.sinks.words[name], { first: `“${called(data, 0)}”`, rows: count, all: rows.length });
 }
 
 /**

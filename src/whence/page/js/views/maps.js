@@ -2,7 +2,7 @@
 // Maps: who takes how much from whom, target by source, in one layer and one head or all.
 
 import { called, farthest, lacking, map, notes, perHead as byHead } from "../core/data.js";
-import { sharing, title, wording, written } from "../core/data.js";
+import { sharing, sinking, sinks, title, wording, written } from "../core/data.js";
 import { select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grids, sized } from "../core/grid.js";
@@ -102,23 +102,32 @@ function spec(data, state, palette, name, values, end, shares) {
   const width = data.tokens.length,
     labels = data.tokens.map(({ shown, special }) => ({ text: shown, special })),
     heading = name === DIFFERENCE ? "difference" : title(data, name),
-    format = shares ? percent : written(data, name);
+    format = shares ? percent : written(data, name),
+    resting = sunk(data, name, state);
   return {
     ...{ name: `${heading}, targets by sources`, heading, labels: "top", square: true, wide: 34, tall: 34 },
     ...{ rows: labels, columns: labels, values, numbers: format === percent, format },
     value: (row, column) => values[row * width + column],
     scale: scale(palette, end, name === DIFFERENCE || data.variables[name].signed),
     beyond: values.some((value) => Math.abs(value) > end),
+    flagged: resting.includes("1") ? { word: data.sinks.words.label, rows: resting } : null,
     brief: (value) => (format === percent ? (value * 100).toFixed(0) : number(value)),
     describe: (row, column) => {
       const value = values[row * width + column],
-        none = lacking(data, name, state.layer) || "comes later: cannot be seen",
-        words = Number.isNaN(value) ? none : `${format(value)} ${heading}`;
-      return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}`;
+        blank = data.causal && column > row ? "comes later: cannot be seen" : "not measured",
+        none = lacking(data, name, state.layer) || blank,
+        words = Number.isNaN(value) ? none : `${format(value)} ${heading}`,
+        also = resting[row] === "1" ? `\n${sinking(data, "row")}` : "";
+      return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}${also}`;
     },
     selected: { row: state.token, column: state.source },
     select: ({ row, column }) => state.set({ token: row, source: column }),
   };
+}
+
+// Which rows of a map rest on the first token: of one head where the map has heads and one is chosen.
+function sunk(data, name, { layer, head }) {
+  return sinks(data, layer, byHead(data, name) ? head : "mean");
 }
 
 // The chosen token's row.
@@ -171,6 +180,7 @@ function subtitle(data, names, state) {
     byHead(data, names[0]) ? heads(data, state) : "",
     known && `${known[0].toUpperCase()}${known.slice(1)}.`,
     parts,
+    sunk(data, names[0], state).includes("1") && sinking(data, "map", sunk(data, names[0], state).slice(1)),
   ]
     .filter(Boolean)
     .join(" ");
