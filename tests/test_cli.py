@@ -93,7 +93,19 @@ def test_bytes_that_are_not_utf8(called, tmp_path):
         (("serve", "--port", "99999", "--no-browse"), "from 0 to 65535, and 99999"),
         (("explain", "a", "--dtype", "int8"), "no dtype 'int8'"),
         (("explain", "a", "--bogus"), "--bogus"),
-        (("explain", "Paris", "is", "the", "capital"), "no place for 'the capital'; put a text"),
+        (("explain", "Paris", "is", "the", "capital"), "no place for 'is the capital'; put a text"),
+        (("explain", "Hello", "world"), "put a text of several words in quotes, or name the"),
+        (("explain", "Hello", "world"), "text of a pair with --pair."),
+        (("lm-head", "Hello", "world"), "no place for 'world'; put a text of several words in quotes."),
+        (("measure", "a.txt", "b.txt", "--out", "run"), "no place for 'b.txt'; name several files by one pattern"),
+        (("identify", "a.txt", "b.txt"), "no place for 'b.txt'; name several files by one pattern in quotes"),
+        (("report", "a", "b"), "no place for 'b'; see whence report --help."),
+        (("explain", TEXT, "--measures", "nothing"), "no measure 'nothing'"),
+        (("explain", TEXT, "--measures", ","), "No measure was asked for"),
+        (("explain", TEXT, "--layers", "9"), "9"),
+        (("explain", TEXT, "--targets", "99"), "targets 0 to 8, and 99"),
+        (("explain", TEXT, "--chart", "chart.txt"), "'chart.txt' should end in .svg"),
+        (("explain", TEXT, "--measures", "mixing", "--targets", "3"), "ask for a map as well, such as attention"),
         (("verify", "nobody/nothing"), "nobody/nothing"),
         (("bogus",), "bogus"),
     ],
@@ -207,7 +219,7 @@ def test_contribution(called, tmp_path):
 
 
 def test_a_pair(called, tmp_path):
-    code, out, _ = called("explain", "One.", "Two.", "--out", str(tmp_path / "p.html"))
+    code, out, _ = called("explain", "One.", "--pair", "Two.", "--out", str(tmp_path / "p.html"))
     assert code == 0 and out.count("[SEP]") >= 2
 
 

@@ -87,7 +87,9 @@ class Variable:
 
 # what is said of the rows of a decoder's maps, as coordinates beside whatever is measured
 LABELS: dict[str, Variable] = {
-    "sink": Variable(BY_TOKEN, "", "whether the first token holds more than half of the row's attention, mean of heads"),
+    "sink": Variable(
+        BY_TOKEN, "", "whether the first token holds more than half of the row's attention, mean of heads"
+    ),
     "head_sink": Variable(HEAD_TOKEN, "", "whether the first token holds more than half of the row's attention"),
 }
 

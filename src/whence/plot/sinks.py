@@ -15,7 +15,7 @@ MEAN, BY_HEAD = "sink", "head_sink"  # the coordinates of whence.measure
 SEEN = 0.005  # a share that would be written as 0 % is not worth a sentence
 
 
-def rows(ds: xarray.Dataset, layer: int, head: int | None = None) -> np.ndarray:
+def rows(ds: xarray.Dataset, layer: Any, head: int | None = None) -> np.ndarray:
     """Whether the row of each target rests on the first token in a layer, in a head or by the mean of all."""
     name = MEAN if head is None else BY_HEAD
     if name not in ds.coords:
@@ -38,7 +38,7 @@ def sinks(ds: xarray.Dataset) -> dict[str, Any]:
     if MEAN not in ds.coords or not ds[MEAN].any():
         return {}
     by_layer = ds[MEAN].transpose("layer", "target").values
-    by_head = ds[BY_HEAD].transpose("layer", "head", "target").values if BY_HEAD in ds.coords else []
+    by_head: Any = ds[BY_HEAD].transpose("layer", "head", "target").values if BY_HEAD in ds.coords else []
     return {
         "words": SINK,
         "rows": [_text(layer) for layer in by_layer],

@@ -153,10 +153,12 @@ SINK = {
     "row": "sink: {first} holds more than half of this row’s attention",
     "head": "a sink in {rows} of {all} rows",
     "tiles": "The strip beside a tile marks sinks: rows in which the first token, {first}, holds more than half.",
+    "dots": "dots: the first token holds more than half of the token's attention in this layer (sink)",
     "map": "Sink marks {rows} of {all} rows: there the first token, {first}, holds more than half of the attention.",
     "finding": "{first}, the first token, is an attention sink: it holds more than half of the attention in {share} of "
-    "the rows of all layers (mean of heads, its own rows left out)",
-    "list": "sink: the token rests on the first one, which holds more than half of its attention in this layer",
+    "the rows (mean of heads; its own rows left out)",
+    "list": "sink: the first token, where it holds more than half of the row's attention in this layer",
+    "rows": "sink: rows in which the first token holds more than half of the attention",
 }
 
 

@@ -99,7 +99,9 @@ def _arrays(
     settings = replace(settings, wanted=with_bases(selected))
     across = computes("layers", settings, options)
     visited = tuple(range(1, max(layers) + 1)) if across else layers
-    tensors = _over_blocks(settings, _with_labels(computes("block", settings, options), settings), visited, bool(across))
+    tensors = _over_blocks(
+        settings, _with_labels(computes("block", settings, options), settings), visited, bool(across)
+    )
     for compute, own in across:
         tensors |= compute(tensors, own)
     places = slice(None) if visited == layers else [layer - 1 for layer in layers]

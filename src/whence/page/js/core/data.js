@@ -17,7 +17,8 @@ import { number, percent } from "./scale.js";
  * @typedef {{ position: number, at: string, token: string, finding: string, rows: Step[] }} Prediction
  * @typedef {{ position: number, stages: string[], spearman: number[][], rows: Step[] }} Lens
  * @typedef {{ finding: string, attrs: Record<string, string>, causal: boolean, tokens: Token[], layers: number[],
- *   heads: number, maps: string[], head_maps: string[], fields: Field[], panels: string[], state?: string,
+ *   heads: number,
+ *   rows: number[] | null, maps: string[], head_maps: string[], fields: Field[], panels: string[], state?: string,
  *   sums: { names: string[], meaning: string, nothing: string }[], notes: string[], errors: Record<string, string>,
  *   absent: Record<string, number[]>, predictions: Prediction[], lens: Lens[], lm_head: Record<string, string>,
  *   sinks: { words?: Record<string, string>, rows?: string[], heads?: string[][] },
@@ -155,8 +156,9 @@ export function layersOf(data, name) {
   return [...data.layers.keys()].filter((layer) => !absent.includes(layer));
 }
 
-// What to say of a map in a layer that does not have it; nothing where it does.
-export function lacking(data, name, layer) {
+// What to say of a map in a layer that does not have it, or of a token that was not measured; nothing where both are.
+export function lacking(data, name, layer, token = -1) {
+  if (token >= 0 && data.rows && !data.rows.includes(token)) return `“${called(data, token)}” was not measured`;
   if (!data.absent[name]?.includes(layer)) return "";
   const others = layersOf(data, name).map((one) => data.layers[one]),
     [noun, verb] = others.length > 1 ? ["layers", "do"] : ["layer", "does"];

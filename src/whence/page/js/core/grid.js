@@ -30,7 +30,7 @@ import { walkable } from "./walk.js";
  * @property {(value: number) => string} brief
  * @property {(row: number, column: number) => string} describe
  * @property {{ title: string, text(row: number): string }} [side]
- * @property {{ word: string, rows: string }} [flagged]  rows that are marked at the right, as 0 and 1, and by which word
+ * @property {{ word: string, rows: string }} [flagged]  rows marked at the right, as 0 and 1, and by which word
  * @property {Cell} selected
  * @property {(cell: Cell) => void} select
  * @property {number} [marked]  a column to point at
@@ -231,7 +231,10 @@ function sideNotes(spec, at, palette) {
   return group;
 }
 
-/** A strip beside the rows that are marked, with the word where there is room. @param {At} at */
+/**
+ * A strip beside the rows that are marked, with the word where there is room.
+ * @param {Spec["flagged"]} flagged @param {At} at @param {Palette} palette
+ */
 function flags({ word, rows }, at, palette) {
   const x = at.left + at.across * at.wide + 4,
     group = svg("g", { class: "flags", "font-size": SMALL, fill: palette.muted });

@@ -77,7 +77,8 @@ function paint(canvas, data, name, at, palette) {
   for (const { values, x, y, layer, head } of tiles(data, name, at)) {
     context.drawImage(tile(values), x, y, side, side);
     context.strokeRect(x, y, side, side);
-    for (const { top, high } of strips(sinks(data, layer, head), side)) context.fillRect(x + side + 1, y + top, 2, high);
+    for (const { top, high } of strips(sinks(data, layer, head), side))
+      context.fillRect(x + side + 1, y + top, 2, high);
     const top = favourite(values, width);
     favourites.set(top, (favourites.get(top) ?? 0) + 1);
   }

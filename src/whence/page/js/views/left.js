@@ -28,7 +28,7 @@ export function render(container, data, state, palette) {
     rows: lines.flatMap((line) => data.layers.map((layer, at) => [line.key, layer, line.by[at]])),
   });
   say(
-    lacking(data, field.variable, state.layer) ||
+    lacking(data, field.variable, state.layer, state.token) ||
       said(field.finding, {
         layer: data.layers[state.layer],
         token: `“${called(data, state.token)}”`,

@@ -32,7 +32,7 @@ export function render(container, data, state, palette) {
   select(choices, "maps", "Map", all, key, (value) => state.set({ maps: value }));
   select(choices, "minus", "Minus", others, minus, (value) => state.set({ minus: value }));
   const { names, values, ends } = minus ? contrast(data, state, key, minus) : side(data, state, key);
-  const none = lacking(data, key, state.layer) || lacking(data, minus, state.layer);
+  const none = lacking(data, key, state.layer, state.token) || lacking(data, minus, state.layer);
   if (none) say(none, `Rows and columns are the tokens; ${title(data, key)} is there where a layer attends.`);
   else if (minus) say(contrastFinding(data, names, values[2], state), contrastSubtitle(data, names, state));
   else say(finding(data, names[0], values[0], state), subtitle(data, names, state));

@@ -22,7 +22,7 @@ export function render(container, data, state, palette) {
     marks = resting.includes("1"),
     row = (layer) => numbers.subarray(layer * width, (layer + 1) * width);
   say(
-    lacking(data, name, state.layer) || finding(data, name, row(state.layer), state),
+    lacking(data, name, state.layer, token) || finding(data, name, row(state.layer), state),
     [field.meaning, !signed && "Each row is drawn as shares of its sum.", marks && sinking(data, "map", resting)]
       .filter(Boolean)
       .join(" "),
