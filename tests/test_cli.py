@@ -9,6 +9,7 @@ import pytest
 
 from tests import tiny
 from tests.families import build
+from tests.page.test_page import embedded
 from whence import cli
 from whence.cli.shared import NETCDF
 
@@ -56,6 +57,40 @@ def test_explain_of_a_model_without_attention(called, tmp_path):
     assert "contribution" in page.read_text()
     code, out, _ = called("verify", str(tmp_path / "model"))
     assert code == 0 and "3 layers, none of which attends" in out and "It gives: derivatives" in out
+
+
+@pytest.fixture(scope="module")
+def decoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decoder")
+    build("gpt2", pad_token_id=0).save_pretrained(folder)
+    tiny.tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def test_explain_of_a_decoder_begins_with_what_comes_next(called, tmp_path, decoder_folder):
+    page = tmp_path / "p.html"
+    code, out, _ = called("explain", "ada bo cy", "--model", decoder_folder, "--out", str(page))
+    assert code == 0 and "is predicted after “cy” with " in out.splitlines()[0]
+    assert "<title>" in page.read_text() and "is predicted after “cy” with " in page.read_text().split("</title>")[0]
+
+
+def test_explain_of_a_mask_begins_with_what_stands_there(called, tmp_path):
+    code, out, _ = called("explain", TEXT, "--out", str(tmp_path / "p.html"))
+    assert code == 0 and "is predicted at “[MASK]” with " in out.splitlines()[0]
+
+
+def test_explain_measures_what_is_asked_for(called, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page, chart = tmp_path / "p.html", tmp_path / "c.svg"
+    asked = ("--measures", "attention, norms", "--layers", "2", "5", "--targets", "1", "-3")
+    code, out, err = called("explain", TEXT, *asked, "--out", str(page), "--chart", str(chart), "--open")
+    assert (code, err) == (0, "") and opened == [page.as_uri()]
+    assert "mean over 2 tokens" in " ".join(out.split()) and str(chart) in out and chart.read_text().startswith("<svg")
+    rows = [line.split()[0] for line in out.splitlines() if line[:1] == " "]
+    assert rows == ["5", "2"] and "mixes" not in out
+    data = embedded(page.read_text())
+    assert data["layers"] == [2, 5] and data["rows"] == [1, 6] and "mixing" not in data["variables"]
 
 
 def test_explain_reads_standard_input(called, tmp_path):
