@@ -9,7 +9,7 @@ from whence import cli
 from whence.errors import BadInput
 from whence.page.payload import payload
 from whence.plot import lm_head as charts
-from whence.plot.predictions import chance, headline, predictions
+from whence.plot.predictions import chance, headline, long_headline, predictions
 from whence.plot.terminal import picture
 from whence.text.sentence import Sentence
 
@@ -114,9 +114,11 @@ def test_the_headline_is_the_prediction_with_its_probability(builtin, explained)
     best = [int(token) for token in np.argsort(-chances.values)[:3]]
     words = [f"“{builtin.tokenizer.convert_ids_to_tokens(token)}”" for token in best]
     shares = [chance(float(chances[token])) for token in best]
-    told = headline(whence.lm_head(builtin, one))
+    told = long_headline(whence.lm_head(builtin, one))
+    assert headline(whence.lm_head(builtin, one)) == told.split(", before")[0]
     behind = [f"{word} ({share})" for word, share in zip(words[1:], shares[1:], strict=True)]
     assert told == f"{words[0]} is predicted at “[MASK]” with {shares[0]}, before {' and '.join(behind)}"
+    assert headline(explained) == long_headline(explained)
     assert headline(explained).count("is predicted at “[MASK](") == 2
     assert headline(whence.measure(builtin, one, ["mixing"])) == ""
 

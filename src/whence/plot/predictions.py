@@ -68,15 +68,20 @@ def predictions(ds: xarray.Dataset) -> list[Prediction]:
 
 
 def headline(ds: xarray.Dataset) -> str:
-    """What is predicted, with its probability: after a decoder's last token, or at the masks; nothing where no one is.
+    """What is predicted, with its probability: after a decoder's last token, or at the masks; nothing where no one is."""
+    return ", ".join(f"{prediction.sentence} with {chance(prediction.chances[0])}" for prediction in _told(ds))
 
-    One prediction is told with its runners-up.
-    """
-    told = [prediction for prediction in predictions(ds) if prediction.chances]
-    told = told[-1:] if told and told[0].causal else told[:MOST]
-    if len(told) == 1 and told[0].runners_up:
-        return f"{told[0].sentence} with {chance(told[0].chances[0])}, before {told[0].runners_up}"
-    return ", ".join(f"{prediction.sentence} with {chance(prediction.chances[0])}" for prediction in told)
+
+def long_headline(ds: xarray.Dataset) -> str:
+    """The same with the runners-up, where one token is predicted."""
+    told = _told(ds)
+    behind = told[0].runners_up if len(told) == 1 else ""
+    return f"{headline(ds)}, before {behind}" if behind else headline(ds)
+
+
+def _told(ds: xarray.Dataset) -> list[Prediction]:
+    found = [prediction for prediction in predictions(ds) if prediction.chances]
+    return found[-1:] if found and found[0].causal else found[:MOST]
 
 
 def chance(share: float) -> str:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from . import SOURCE_ORDER, contribution_finding, flattened, legible, mean, mixed, mixing_finding, percent, style
 from .palette import Theme, amount, ink_on
-from .predictions import Prediction, headline, predictions
+from .predictions import Prediction, long_headline, predictions
 from .sinks import rows as sink_rows
 from .sinks import sink_finding
 from .style import SINK
@@ -65,7 +65,7 @@ def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
 
 def _headline(ds: xarray.Dataset, width: int) -> Iterator[Text]:
     """What is predicted, before everything else."""
-    if told := headline(ds):
+    if told := long_headline(ds):
         yield from _wrapped(told, width, BOLD)
         yield Text()
 
@@ -78,7 +78,8 @@ def _first(ds: xarray.Dataset) -> str:
 def _sample(ds: xarray.Dataset) -> str:
     special = int(ds["target_is_special"].values.sum())
     of_them = f", {special} special" if special else ""
-    return f"mean over {ds.sizes['target']} tokens{of_them}; last layer on top"
+    count = ds.sizes["target"]
+    return f"mean over {count} token{'s' if count > 1 else ''}{of_them}; last layer on top"
 
 
 def _limit(values: np.ndarray) -> float:
