@@ -68,7 +68,7 @@ def predictions(ds: xarray.Dataset) -> list[Prediction]:
 
 
 def headline(ds: xarray.Dataset) -> str:
-    """What is predicted, with its probability: after a decoder's last token, or at the masks; nothing where no one is."""
+    """What is predicted, with its probability: after a decoder's last token, or at the masks; else nothing."""
     return ", ".join(f"{prediction.sentence} with {chance(prediction.chances[0])}" for prediction in _told(ds))
 
 
