@@ -14,10 +14,11 @@ from whence._arguments import numbers, whole
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
-from whence.models.encode import Encoded, encode, pieces
+from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
+from whence.models.vocabulary import pieces
 from whence.text.sentence import MASK, sentence
 
 # the axes before the stages
@@ -82,7 +83,7 @@ def predictions(model: Model, text: object, k: int = 10, truncate: bool = False)
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, [model.anatomy.layers])
     scored = scores(stages, states[0])[None]
     tokens = top(scored, k)[1].unique().tolist()
-    names = dict(zip(tokens, named(model, tokens), strict=True))
+    names = dict(zip(tokens, pieces(model.tokenizer, tokens), strict=True))
     best = xarray.Dataset(_best(scored, k, names)).isel(layer=0)
     return best.drop_vars("layer", errors="ignore").assign_coords(_places(encoded, places) | {"stage": stages.names})
 
@@ -106,13 +107,6 @@ def layers_of(layer: int | Iterable[int] | str | None, count: int) -> list[int]:
     if layer is None or layer == "all":
         return [count] if layer is None else list(range(count + 1))
     return _arguments.layers(layer, 0, count)
-
-
-def named(model: Model, tokens: Sequence[int]) -> list[str]:
-    """Legible tokens; rows of the embedding without a token in the tokenizer are named by their number."""
-    count = len(model.tokenizer)  # counts the vocabulary anew each time
-    names = iter(pieces(model.tokenizer, [token for token in tokens if token < count]))
-    return [next(names) if token < count else f"<{token}>" for token in tokens]
 
 
 def _check_mask(model: Model, encoded: Encoded) -> None:
@@ -141,7 +135,7 @@ def _labelled(
     layers: Sequence[int],
     k: int,
 ) -> xarray.Dataset:
-    words = np.array(named(model, range(scored.shape[-1])), dtype=object)
+    words = np.array(pieces(model.tokenizer, range(scored.shape[-1])), dtype=object)
     by_stage = (*LEADING, "stage")
     data: dict[str, Any] = {
         "scores": ((*by_stage, "vocabulary"), scored),
