@@ -206,6 +206,11 @@ export function sinks(data, layer, head = "mean") {
   return (head === "mean" ? data.sinks?.rows?.[layer] : data.sinks?.heads?.[layer]?.[head]) ?? "";
 }
 
+/** Of these flags those of rows that were measured and may rest on the first token: all but its own. */
+export function others(data, flags) {
+  return [...flags].filter((_, row) => row > 0 && (data.rows?.includes(row) ?? true)).join("");
+}
+
 /**
  * What is said of rows that rest on the first token: `name` is a row of the table of words; `rows` are 0 and 1.
  * @param {Data} data @param {string} name

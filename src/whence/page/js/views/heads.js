@@ -1,7 +1,7 @@
 // @ts-check
 // Heads overview: every head of every layer as a small map; a click opens it in Maps.
 
-import { called, fresh, layersOf, notes, said, sinking, sinks, title, wording, written } from "../core/data.js";
+import { called, fresh, layersOf, notes, others, said, sinking, sinks, title, wording, written } from "../core/data.js";
 import { SANS, h, once, select, svg } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
@@ -222,7 +222,7 @@ function interact({ frame, mark }, data, state, name, at) {
     head = state.head === "mean" ? 0 : state.head,
     row = rows.findLastIndex((layer) => layer <= state.layer); // of the chosen layer, or the next below
   const where = (layer, column) => {
-    const rows = sinks(data, layer, column).slice(1);
+    const rows = others(data, sinks(data, layer, column));
     const resting = rows.includes("1") ? [sinking(data, "head", rows)] : [];
     return [`layer ${data.layers[layer]}`, `head ${column}`, ...notes(data, layer, column), ...resting].join(", ");
   };

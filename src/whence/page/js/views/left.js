@@ -35,7 +35,7 @@ export function render(container, data, state, palette) {
         value: format(numbers[state.layer * data.tokens.length + state.token]),
         mean: format(means[state.layer]),
       }),
-    `${field.meaning} Mean over all ${data.tokens.length} tokens.`,
+    `${field.meaning} Mean over ${data.rows ? `${data.rows.length} of` : "all"} ${data.tokens.length} tokens.`,
     { name: "means", table: also },
   );
 

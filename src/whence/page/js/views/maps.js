@@ -1,7 +1,7 @@
 // @ts-check
 // Maps: who takes how much from whom, target by source, in one layer and one head or all.
 
-import { called, farthest, lacking, map, notes, perHead as byHead } from "../core/data.js";
+import { called, farthest, lacking, map, notes, others, perHead as byHead } from "../core/data.js";
 import { sharing, sinking, sinks, title, wording, written } from "../core/data.js";
 import { select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
@@ -27,10 +27,10 @@ export function render(container, data, state, palette) {
   const { held, say, choices, body } = figure(container, data, "maps");
   const all = sets(data),
     key = chosen(state.maps, all),
-    others = against(data, key),
-    minus = chosen(state.minus, others);
+    subtrahends = against(data, key),
+    minus = chosen(state.minus, subtrahends);
   select(choices, "maps", "Map", all, key, (value) => state.set({ maps: value }));
-  select(choices, "minus", "Minus", others, minus, (value) => state.set({ minus: value }));
+  select(choices, "minus", "Minus", subtrahends, minus, (value) => state.set({ minus: value }));
   const { names, values, ends } = minus ? contrast(data, state, key, minus) : side(data, state, key);
   const none = lacking(data, key, state.layer, state.token) || lacking(data, minus, state.layer);
   if (none) say(none, `Rows and columns are the tokens; ${title(data, key)} is there where a layer attends.`);
@@ -180,7 +180,7 @@ function subtitle(data, names, state) {
     byHead(data, names[0]) ? heads(data, state) : "",
     known && `${known[0].toUpperCase()}${known.slice(1)}.`,
     parts,
-    sunk(data, names[0], state).includes("1") && sinking(data, "map", sunk(data, names[0], state).slice(1)),
+    sunk(data, names[0], state).includes("1") && sinking(data, "map", others(data, sunk(data, names[0], state))),
   ]
     .filter(Boolean)
     .join(" ");
