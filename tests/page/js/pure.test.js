@@ -8,6 +8,7 @@ import { aligned } from "../../../src/whence/page/js/core/align.js";
 import { byLayer, error, farthest, lacking, largest, listed } from "../../../src/whence/page/js/core/data.js";
 import {
   notes,
+  others,
   plane,
   said,
   shares,
@@ -125,6 +126,7 @@ test("rows that rest on the first token are counted and worded", () => {
     some = { ...data, sinks: { words, rows: ["011"], heads: [["001", "000"]] } };
   assert.deepEqual([sinks(some, 0), sinks(some, 0, 0), sinks(some, 0, 1), sinks(some, 1)], ["011", "001", "000", ""]);
   assert.equal(sinks({ ...data, sinks: {} }, 0), "");
+  assert.deepEqual([others(data, "011"), others({ ...data, rows: [0, 2] }, "011")], ["11", "1"]);
   assert.equal(sinking(some, "map", "011"), "2 of 3 rows on “\u2068a\u2069”");
 });
 
