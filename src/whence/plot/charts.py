@@ -42,10 +42,11 @@ def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> Any:
     values = _at(ds["mixing"], "analysis", analysis)
     rows = _long(values.values, ("layer", "target"), ds)
     chart: Any = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
-    subtitle: str | list[str] = f"share from other tokens by {style(analysis).title}; {_sample(ds)}"
+    sample = f"share from other tokens by {style(analysis).title}; {_sample(ds)}"
+    subtitle: str | list[str] = sample
     resting = np.array([sink_rows(ds, layer) for layer in ds["layer"].values])
     if resting.any():
-        chart, subtitle = _dotted(chart, rows[resting.ravel()]), [subtitle, SINK["dots"]]
+        chart, subtitle = _dotted(chart, rows[resting.ravel()]), [sample, SINK["dots"]]
     return finished(chart, mixing_finding(ds.sel({"analysis": [analysis]})), subtitle)
 
 
