@@ -1,7 +1,7 @@
 """A mixture of experts at one sentence's states, its routing held: which expert had which tokens, and with what weight.
 
-The module is watched while it runs: its routed experts are called with the tokens' choice, shared ones as ordinary gated
-layers. What each token's experts are multiplied with is then the factor that gives the module's own output; where no
+The module is watched while it runs: its routed experts are called with the tokens' choice, shared ones as ordinary
+gated layers. What each token's experts are multiplied with is then the factor that gives the module's own output; where no
 factors do, the module is not of this kind.
 """
 
@@ -33,7 +33,7 @@ class Route:
 
 @dataclass(frozen=True, eq=False)
 class _Call:
-    module: nn.Module
+    module: Any
     args: tuple[Any, ...]
 
 
@@ -71,9 +71,9 @@ def _is_routed(module: nn.Module) -> bool:
 def _routes_of(call: _Call, tokens: int) -> Iterator[Route]:
     module = call.module
     if _is_gated(module):
-        everywhere = torch.arange(tokens, device=module.gate_proj.weight.device)
-        layers = [single(_affine(layer)) for layer in (module.gate_proj, module.up_proj, module.down_proj)]
-        yield Route(FeedForward(layers[0], layers[1], module.act_fn, layers[2]), everywhere, layers[0].weight.new_ones(tokens, 1))
+        gate, up, down = (single(_affine(layer)) for layer in (module.gate_proj, module.up_proj, module.down_proj))
+        everywhere = torch.arange(tokens, device=gate.weight.device)
+        yield Route(FeedForward(gate, up, module.act_fn, down), everywhere, gate.weight.new_ones(tokens, 1))
         return
     if len(call.args) != 3 or call.args[1].shape != call.args[2].shape or len(call.args[1]) != tokens:
         return
@@ -85,7 +85,7 @@ def _routes_of(call: _Call, tokens: int) -> Iterator[Route]:
         yield Route(_stacked(module, number), token[order], single(factor.detach()))
 
 
-def _stacked(module: nn.Module, number: int) -> FeedForward:
+def _stacked(module: Any, number: int) -> FeedForward:
     both, down = (single(weight[number].detach()) for weight in (module.gate_up_proj, module.down_proj))
     gate, up = both.chunk(2, dim=0)
     return FeedForward(Affine(gate.T, None), Affine(up.T, None), module.act_fn, Affine(down.T, None))
