@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from whence.measures.registry import ANALYSES, MAP, MIXED, Settings, Variable, axes
+from whence.measures.registry import ANALYSES, LABELS, MAP, MIXED, Settings, Variable, axes
 from whence.models.encode import Encoded
 
 
@@ -18,6 +18,7 @@ def labelled(
     settings: Settings,
 ) -> xarray.Dataset:
     analyses = _analyses(selected)
+    labels = {name: arrays.pop(name) == 1 for name in LABELS if name in arrays}
     data: dict[str, Any] = {}
     for name, variable in selected.items():
         if variable.analysis is None:
@@ -30,7 +31,16 @@ def labelled(
         maps = {row.analysis[1]: key for key, row in selected.items() if row.analysis and row.analysis[0] == name}
         data[name] = ("analysis", *MAP), _side_by_side(arrays, maps, analyses), _about_maps(maps, selected)
     sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
-    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings))
+    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings) | _of_rows(labels, sizes))
+
+
+def _of_rows(labels: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """What is said of rows, where the Dataset has such rows."""
+    return {
+        name: (LABELS[name].dims, values, {"long_name": LABELS[name].about})
+        for name, values in labels.items()
+        if sizes.keys() >= set(LABELS[name].dims)
+    }
 
 
 def _analyses(selected: Mapping[str, Variable]) -> list[str]:
