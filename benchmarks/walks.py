@@ -1,7 +1,8 @@
 """How far a reader has to walk: files visited, and calls from one file of the library into another.
 
 A call is a crossing when caller and callee are written in different files of whence; comprehensions count where they
-are written. Templates of pages are not counted, because a profiler takes every piece of text that they yield for a call. Every walk is gone once before it is counted, so that imports are not. Nothing is timed.
+are written. Templates of pages are not counted, because a profiler takes every piece of text that they yield for a
+call. Every walk is gone once before it is counted, so that imports are not. Nothing is timed.
 """
 
 import sys
