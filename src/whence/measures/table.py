@@ -44,9 +44,7 @@ _BLOCK = {
     "block_n": _analysis("block_n", _NORM, "length of the vector from source to target in the whole block", NEURONS)
 }
 _MIXING = "share that came from other tokens"
-_BLOCK_MIXING = {
-    "mixing_block_n": Variable(BY_TOKEN, _SHARE, _MIXING, NEURONS, analysis=("mixing", "block_n"))
-}
+_BLOCK_MIXING = {"mixing_block_n": Variable(BY_TOKEN, _SHARE, _MIXING, NEURONS, analysis=("mixing", "block_n"))}
 _ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
 _ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
 
