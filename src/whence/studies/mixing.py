@@ -83,7 +83,7 @@ def means(context: Context) -> Iterator[Item]:
             x_title="",
             limits=(0.0, 1.0),
         ),
-        note="Diamonds, where there are any, are the published means of the same model, which end before the feed-forward.",
+        note="Diamonds, where there are any, are the published means of the same model; none has the feed-forward.",
     )
     if WHOLE_BLOCK not in table.index:
         yield Left("the whole block", context.model.reasons.get("neurons", "its feed-forward is not taken apart"))
