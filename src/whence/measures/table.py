@@ -254,7 +254,7 @@ MEASURES: dict[str, Measure] = {
             f"rollout_{name}": Variable(
                 MAP,
                 _SHARE,
-                f"{name} accumulated over layers",
+                f"{name} accumulated over layers; vectors that cancel still add up",
                 base_map.needs | {"attention throughout"},
                 base=name,
                 analysis=("rollout", name),

@@ -20,7 +20,9 @@ ROOT = ".whence-widget"
 def widget(ds: xarray.Dataset) -> Any:
     """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow.
 
-    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention"])
+    By the decomposition if the Dataset has it, which is exact; other maps are multiplied over layers.
+
+    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
     >>> type(whence.widget(ds)).__name__
     'Flow'
     """

@@ -12,6 +12,7 @@ import xarray
 from whence.errors import BadInput
 from whence.plot import flattened, legible, mixing_analysis, mixing_finding, percent, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
+from whence.plot.style import CAUTION, ROLLED
 
 CELL = 22
 COMPACT = 60
@@ -69,7 +70,8 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     if not any("head" in ds[name].dims for name in names):
         heads = ""
     row = altair.hconcat(*charts).resolve_scale(color="independent")
-    return finished(row, f"Layer {layer}{heads}", f"rows are targets, columns are sources; {_sample(ds)}")
+    caution = f"; rolled out, {CAUTION}" if any(style(name).wording is ROLLED for name in names) else ""
+    return finished(row, f"Layer {layer}{heads}", f"rows are targets, columns are sources; {_sample(ds)}{caution}")
 
 
 def write(chart: Any, path: str | Path) -> None:
