@@ -195,8 +195,8 @@ STYLES: dict[str, Style] = {
     ),
     "decomposition_share": Style(
         "decomposition",
-        "The hidden token is a sum of vectors, one for each input token and one for what belongs to none: how long each "
-        "input token’s is, as a share of theirs.",
+        "The hidden token is a sum of vectors, one for each input token and one for what belongs to none: how long "
+        "each input token’s is, as a share of theirs.",
         wording=COMES,
     ),
     "decomposition_signed": Style(

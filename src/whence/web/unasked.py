@@ -23,8 +23,8 @@ class Unasked:
     "the view that waits for it: a picture by something else would be replaced while somebody reads it"
 
 
-# Effective and null attention are large and seldom needed for long texts; the decomposition, by which the flow is drawn,
-# takes seconds; contributions are as accurate as hovering shows, and take the longest by far.
+# Effective and null attention are large and seldom needed for long texts; the decomposition, by which the flow is
+# drawn, takes seconds; contributions are as accurate as hovering shows, and take the longest by far.
 PLAN: dict[str, Unasked] = {
     "attention": Unasked(0),
     "mixing": Unasked(0),
