@@ -5,7 +5,7 @@ Attention weights, the scales of norms and the slopes of activations are those o
 Vectors are pushed to later layers, covectors (rows that are multiplied with M from the left) pulled to earlier ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,10 +17,16 @@ from whence.errors import Unsupported
 from whence.linear.held import Activated, Attention, Chain, Linear, Sums, Vectors, feed_forward, normed
 from whence.models.anatomy import Anatomy, Head
 from whence.models.block import Batch, Block
-from whence.models.capture import walk
+from whence.models.capture import visit_blocks, walk
 from whence.models.precision import single
 from whence.models.values import value_maps
 from whence.models.weights import Affine, Parts
+
+Progress = Callable[[], None]
+
+
+def _quiet() -> None:
+    """Nobody watches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,20 +108,64 @@ class Secants:
         return covectors
 
 
+@dataclass(frozen=True, eq=False)
+class Backwards:
+    """One pass, to be gone back through from its last block, with no more blocks in memory than `kept` at a time.
+
+    The last ones are kept as they are made; earlier ones are made again, as many together, when their turn comes.
+    """
+
+    anatomy: Anatomy
+    batch: Batch
+    kept: int
+    states: tuple[Float[Tensor, "t m"], ...]
+    blocks: tuple[Secant, ...]
+
+    @classmethod
+    def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = _quiet) -> "Backwards":
+        visited = Visited(anatomy, anatomy.layers - kept, anatomy.layers, progress)
+        seen = walk(anatomy, batch, visited)
+        return cls(anatomy, batch, kept, (single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
+
+    def __iter__(self) -> Iterator[tuple[Secant, Float[Tensor, "t m"]]]:
+        """Every block from the last to the first, with the states it read."""
+        blocks, end = self.blocks, self.anatomy.layers
+        while blocks:
+            begin = end - len(blocks)
+            yield from zip(reversed(blocks), reversed(self.states[begin:end]), strict=True)
+            end, blocks = begin, ()
+            if end:
+                again = Visited(self.anatomy, end - self.kept, end)
+                visit_blocks(self.anatomy, self.batch, again, end + 1)
+                blocks = tuple(again.blocks)
+
+
+class Visited:
+    """Keeps the states of every block, and the map of those behind layer `first` up to `last`."""
+
+    def __init__(self, anatomy: Anatomy, first: int, last: int, progress: Progress = _quiet) -> None:
+        _check(anatomy)
+        self.first, self.last, self.progress = first, last, progress
+        self.values = [single(affine) for affine in value_maps(anatomy)]
+        self.states: list[Tensor] = []
+        self.blocks: list[Secant] = []
+
+    def __call__(self, block: Block) -> None:
+        if block.layer > self.last:
+            return
+        if block.layer > self.first:
+            block = single(block)
+            self.blocks.append(Secant.of(block, self.values[block.layer - 1]))
+        self.states.append(single(block.output)[0])
+        self.progress()
+
+
 def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants:
     """The pass of one sentence as it was made, up to a depth; refused where a part of a block is not known."""
-    _check(anatomy)
-    values = [single(affine) for affine in value_maps(anatomy)]
+    visited = Visited(anatomy, 0, anatomy.layers if depth is None else depth)
 
-    def visit(block: Block) -> tuple[Secant, Tensor] | None:
-        if depth is not None and block.layer > depth:
-            return None
-        block = single(block)
-        return Secant.of(block, values[block.layer - 1]), block.output[0]
-
-    seen = walk(anatomy, batch, visit)
-    kept = [pair for pair in seen.blocks if pair is not None]
-    return Secants((single(seen.embedding)[0], *(output for _, output in kept)), tuple(block for block, _ in kept))
+    seen = walk(anatomy, batch, visited)
+    return Secants((single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
 
 
 def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int]) -> Chain:

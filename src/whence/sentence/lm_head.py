@@ -14,10 +14,11 @@ from whence._arguments import numbers, whole
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
-from whence.models.encode import Encoded, encode, pieces
+from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
+from whence.models.vocabulary import pieces
 from whence.text.sentence import MASK, sentence
 
 # the axes before the stages
