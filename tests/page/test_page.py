@@ -17,6 +17,7 @@ from whence.page.arrays import EXACT_UP_TO, MISSING
 from whence.page.bundle import MODULES
 from whence.page.payload import PANELS, payload
 from whence.page.report import page, report
+from whence.plot.style import SINK
 
 HOSTILE = ["[CLS]", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "שלום", "\u200b", "\ud83d"]
 HOSTILE += ["日本語", "a" * 300, "\u202eevil", "<!--", "\x00", "", "'\"`${x} $data", "[SEP]"]
@@ -215,6 +216,38 @@ def test_the_title_says_the_finding():
     ds = sentence(TOKENS)
     own = np.diagonal(ds["contribution"].values[-1]).mean()
     assert f"<title>After layer 2, a token is still {100 * own:.0f}\N{NO-BREAK SPACE}% itself on average" in page(ds)
+
+
+def resting(**more) -> xarray.Dataset:
+    """A decoder's sentence in which rows 1 and 2 of layer 2 rest on the first token, in head 0 all but the first."""
+    ds = sentence(["The", "cat", "sat", "on"], causal=1)
+    by_layer, by_head = np.zeros((2, 4), dtype=bool), np.zeros((2, 3, 4), dtype=bool)
+    by_layer[1, 1:3], by_head[1, 0, 1:] = True, True
+    flags = {"sink": (("layer", "target"), by_layer), "head_sink": (("layer", "head", "target"), by_head)}
+    return ds.assign_coords(flags | {"target": range(4), "source": range(4)} | more)
+
+
+def test_rows_that_rest_on_the_first_token_are_marked_in_the_words_of_the_table():
+    found = payload(resting())["sinks"]
+    assert found["rows"] == ["0000", "0110"] and found["heads"][1] == ["0111", "0000", "0000"]
+    assert found["words"] == SINK
+    assert payload(sentence(TOKENS))["sinks"] == {}
+
+
+def test_some_targets_make_a_page_with_empty_rows():
+    whole = resting()
+    data = payload(whole.isel(target=[1, 3]))
+    assert data["rows"] == [1, 3] and payload(whole)["rows"] is None
+    assert [token["text"] for token in data["tokens"]] == ["The", "cat", "sat", "on"]
+    assert data["sinks"]["rows"] == ["0000", "0100"] and "flow" not in data["panels"] and data["absent"] == {}
+    attention = unpacked(data["variables"]["attention"])
+    assert np.isnan(attention[:, :, [0, 2]]).all()
+    assert np.array_equal(attention[:, :, [1, 3]], whole["attention"].values[:, :, [1, 3]])
+
+
+def test_some_targets_without_a_map_are_refused():
+    with pytest.raises(BadInput, match="ask for a map as well, such as attention"):
+        payload(resting()[["mixing"]].isel(target=[1, 3]))
 
 
 def test_causal_is_said_and_may_be_missing():

@@ -551,9 +551,9 @@ def test_a_page_of_a_hybrid(open_page, tmp_path):
     assert "of 8 heads" in page.inner_text("#heads h2")
     page.focus(".tiles")
     page.keyboard.press("ArrowDown")
-    page.wait_for_selector(".tiles[aria-label$='layer 2, head 0']")
+    page.wait_for_selector(".tiles[aria-label*='at layer 2, head 0']")
     page.keyboard.press("ArrowUp")
-    page.wait_for_selector(".tiles[aria-label$='layer 4, head 0']")
+    page.wait_for_selector(".tiles[aria-label*='at layer 4, head 0']")
     show(page, "flow")
     assert page.locator("#flow select >> nth=0").evaluate("(by) => [...by.options].map((one) => one.value)") == [
         "contribution"

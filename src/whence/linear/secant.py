@@ -49,7 +49,7 @@ class Secant:
         read = states if parts.parallel else middle
         before = normed(outer.before, read)
         fed = read if outer.before is None else outer.before(read)
-        branch = parts.neurons(fed)
+        branch = parts.neurons(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
         joined = middle + (branch if outer.inside is None else outer.inside(branch)) * parts.residual_scale
         weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
         attends = Attention(values, weights, parts.projection)

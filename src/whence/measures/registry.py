@@ -87,6 +87,15 @@ class Variable:
         return "attention" in self.needs
 
 
+# what is said of the rows of a decoder's maps, as coordinates beside whatever is measured
+LABELS: dict[str, Variable] = {
+    "sink": Variable(
+        BY_TOKEN, "", "whether the first token holds more than half of the row's attention, mean of heads"
+    ),
+    "head_sink": Variable(HEAD_TOKEN, "", "whether the first token holds more than half of the row's attention"),
+}
+
+
 @dataclass(frozen=True)
 class Measure:
     """A row of the table. `over` says what the function named by `source` ("package.module:function") looks at:

@@ -25,6 +25,7 @@ class Coded:
     parts: list[int | None]
     spans: list[Span | None]
     segments: torch.Tensor | None = None
+    given: bool = False  # whether some of the ids were, and not made from a text
 
     @property
     def last(self) -> int:
@@ -48,6 +49,7 @@ class Coded:
             self.ids + answer.ids,
             self.parts + answer.parts,
             self.spans + moved,
+            given=self.given or answer.given,
         )
 
 
@@ -86,9 +88,14 @@ def followed(tokenizer: Any, prompt: Coded, ids: Sequence[int]) -> Coded:
 
 def plain(tokenizer: Any, ids: Sequence[int]) -> str:
     """The text that ids stand for, special tokens left out."""
-    textless = special_ids(tokenizer)
-    own = [token for token in ids if token not in textless]
+    own = [ids[place] for place in _with_text(tokenizer, ids)]
     return tokenizer.decode(own, clean_up_tokenization_spaces=False) if own else ""
+
+
+def _with_text(tokenizer: Any, ids: Sequence[int]) -> list[int]:
+    """The places of tokens that stand for text."""
+    textless, count = special_ids(tokenizer), len(tokenizer)
+    return [place for place, token in enumerate(ids) if token < count and token not in textless]
 
 
 def _texts(tokenizer: Any, sentence: Sentence, longest: int | None = None, special: bool = True) -> Coded:
@@ -142,11 +149,8 @@ def _found(text: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
 
 
 def _as_they_are(tokenizer: Any, sentence: Sentence) -> Coded:
-    ids, count = list(sentence.ids), len(tokenizer)
-    if wrong := [token for token in ids if not 0 <= token < count]:
-        raise BadInput(f"The vocabulary has the tokens 0 to {count - 1:,}, and the ids have {wrong[0]:,}.")
-    textless = special_ids(tokenizer)
-    own = [place for place, token in enumerate(ids) if token not in textless]
+    ids = list(sentence.ids)
+    own = _with_text(tokenizer, ids)
     text = sentence.text or plain(tokenizer, ids)
     again = _texts(tokenizer, Sentence(text), special=False)
     parts: list[int | None] = [None] * len(ids)
@@ -156,15 +160,14 @@ def _as_they_are(tokenizer: Any, sentence: Sentence) -> Coded:
             parts[place], spans[place] = 0, span
     else:
         parts, spans = _searched(tokenizer, [text], ids)
-    return Coded(replace(sentence, text=text), ids, parts, spans)
+    return Coded(replace(sentence, text=text), ids, parts, spans, given=True)
 
 
 def _searched(tokenizer: Any, texts: list[str], ids: list[int]) -> tuple[list[int | None], list[Span | None]]:
     """The same without offsets, as slow tokenizers have none: the pieces are searched for in the texts."""
-    textless = special_ids(tokenizer)
     tokens = pieces(tokenizer, ids)
     second = len(texts[0]) + 1  # where the second text begins when both are looked through as one
-    own = [place for place, token in enumerate(ids) if token not in textless]
+    own = _with_text(tokenizer, ids)
     offsets = located(" ".join(texts), [tokens[place] for place in own], {str(tokenizer.unk_token)})
     parts: list[int | None] = [None] * len(ids)
     spans: list[Span | None] = [None] * len(ids)

@@ -80,6 +80,7 @@ def aligned(anatomy: Anatomy, tokenizer: Any, coded: Coded) -> Encoded:
     """What a tokenizer coded, with the word and the name of every token; refused where the model takes less."""
     ids, sentence = coded.ids, worded(coded.sentence)
     _check_length(len(ids), limit(anatomy, tokenizer))
+    _check_ids(anatomy, coded)
     textless, mask = special_ids(tokenizer), tokenizer.mask_token_id  # slow properties
     special = [token in textless for token in ids]
     parts = [None if flag else part for flag, part in zip(special, coded.parts, strict=True)]
@@ -102,6 +103,13 @@ def _check_length(count: int, longest: int | None) -> None:
             f"The text is {count:,} tokens long and the model takes at most {longest:,};"
             " shorten it, or let the end be cut off with --truncate (in Python: truncate=True)."
         )
+
+
+def _check_ids(anatomy: Anatomy, coded: Coded) -> None:
+    """Ids that were given may have no row in the embedding."""
+    rows = anatomy.model.get_input_embeddings().weight.shape[0]
+    if coded.given and (wrong := [token for token in coded.ids if token >= rows]):
+        raise BadInput(f"The vocabulary has the tokens 0 to {rows - 1:,}, and the ids have {wrong[0]:,}.")
 
 
 def _words_over(sentence: Sentence, parts: list[int | None], spans: list[Span | None]) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,8 +10,17 @@ from transformers import PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 
-def pieces(tokenizer: Any, ids: list[int]) -> list[str]:
-    """The vocabulary's entries made legible: byte-level pieces as text (with ▁ for a space in front) or as <0xE2>."""
+def pieces(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The vocabulary's entries made legible: byte-level pieces as text (with ▁ for a space in front) or as <0xE2>.
+
+    Rows of the embedding that the tokenizer has no token for are named by their number.
+    """
+    count = len(tokenizer)  # counts the vocabulary anew each time
+    known = iter(_pieces(tokenizer, [token for token in ids if token < count]))
+    return [next(known) if token < count else f"<{token}>" for token in ids]
+
+
+def _pieces(tokenizer: Any, ids: list[int]) -> list[str]:
     entries = [str(entry) for entry in tokenizer.convert_ids_to_tokens(ids)]
     if not _is_byte_level(tokenizer):
         return entries

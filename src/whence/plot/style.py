@@ -152,6 +152,20 @@ LM_HEAD = {
     "agreement": "Agreement of the stages: Spearman correlation over the vocabulary",
 }
 
+# what is said of rows that rest on the first token
+SINK = {
+    "label": "sink",
+    "row": "sink: {first} holds more than half of this row’s attention",
+    "head": "a sink in {rows} of {all} rows",
+    "tiles": "The strip beside a tile marks sinks: rows in which the first token, {first}, holds more than half.",
+    "dots": "dots: the first token holds more than half of the token's attention in this layer (sink)",
+    "map": "Sink marks {rows} of {all} rows: there the first token, {first}, holds more than half of the attention.",
+    "finding": "{first}, the first token, is an attention sink: it holds more than half of the attention in {share} of "
+    "the rows (mean of heads; its own rows left out)",
+    "list": "sink: the first token, where it holds more than half of the row's attention in this layer",
+    "rows": "sink: rows in which the first token holds more than half of the attention",
+}
+
 
 @dataclass(frozen=True)
 class Style:

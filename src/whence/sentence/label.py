@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import xarray
 
-from whence.measures.registry import ANALYSES, MIXED, Settings, Variable, axes
+from whence.measures.registry import ANALYSES, LABELS, MIXED, Settings, Variable, axes
 from whence.models.encode import Encoded
 
 
@@ -18,6 +18,7 @@ def labelled(
     encoded: Encoded,
     settings: Settings,
 ) -> xarray.Dataset:
+    labels = {name: arrays.pop(name) == 1 for name in LABELS if name in arrays}
     selected = _by_analysis(arrays, selected)
     analyses = [name for name in ANALYSES if name in {row.analysis[1] for row in selected.values() if row.analysis}]
     data: dict[str, Any] = {}
@@ -30,7 +31,16 @@ def labelled(
         dims = selected[next(iter(parts.values()))].dims
         data[name] = ("analysis", *dims), _side_by_side(arrays, parts, analyses), _about_analyses(parts, selected)
     sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
-    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings))
+    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings) | _of_rows(labels, sizes))
+
+
+def _of_rows(labels: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """What is said of rows, where the Dataset has such rows."""
+    return {
+        name: (LABELS[name].dims, values, {"long_name": LABELS[name].about})
+        for name, values in labels.items()
+        if sizes.keys() >= set(LABELS[name].dims)
+    }
 
 
 def _by_analysis(arrays: dict[str, np.ndarray], selected: Mapping[str, Variable]) -> dict[str, Variable]:

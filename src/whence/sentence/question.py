@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from whence._arguments import whole
-from whence.errors import BadInput
+from whence.errors import BadInput, TooLong
 from whence.models.coded import Coded, answered, coded, followed
 from whence.models.encode import Encoded, aligned, limit
 from whence.models.load import Model
@@ -98,7 +98,12 @@ def _answered(model: Model, prompt: Coded, answer: object) -> Coded:
 
 def _generated(model: Model, prompt: Coded, answer: Answer) -> Coded:
     """The model's own continuation: its best token each time, or sampled by its own settings from a seed."""
-    aligned(model.anatomy, model.tokenizer, prompt)  # refuses what is too long
+    longest, whole = limit(model.anatomy, model.tokenizer), len(prompt.ids) + answer.generate
+    if longest is not None and whole > longest:
+        raise TooLong(
+            f"The prompt and {answer.generate:,} tokens more are {whole:,}, and the model takes at most {longest:,};"
+            " generate fewer (generate=) or shorten the prompt."
+        )
     network, ids = model.model, torch.tensor([prompt.ids], device=model.model.device)
     sampling = {"do_sample": True} if answer.seed is not None else {"do_sample": False, "temperature": None}
     greedy = {} if answer.seed is not None else {"top_p": None, "top_k": None}

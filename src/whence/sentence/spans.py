@@ -19,7 +19,7 @@ _ENDS = {
     "paragraph": regex.compile(r"\n\s*\n\s*"),
 }
 KINDS = ("word", *_ENDS, "turn")
-TEMPLATE = "template"
+TEMPLATE, ANSWER = "template", "answer"
 Place = tuple[int, Span, str]  # the text it is in, its characters there, its name
 
 
@@ -37,14 +37,18 @@ class Spans:
         return values @ onto
 
 
-def spans_of(encoded: Encoded, spans: str | Iterable[Span]) -> Spans:
-    """A token is of the span it starts in; special tokens, and what is in no span, are spans of their own."""
+def spans_of(encoded: Encoded, spans: str | Iterable[Span], answer: int | None = None) -> Spans:
+    """A token is of the span it starts in; special tokens, and what is in no span, are spans of their own.
+
+    By turn, what the template wrote is one span, and the answer, from its first token on, another.
+    """
     places = _places(encoded, spans)
     kind = spans if isinstance(spans, str) else ""
     keys: list[object] = []
     names: dict[object, str] = {}
     for token in range(len(encoded.tokens)):
-        key, name = _span_of(encoded, token, places, kind)
+        said = kind == "turn" and answer is not None and token >= answer
+        key, name = (ANSWER, ANSWER) if said else _span_of(encoded, token, places, kind)
         keys.append(key)
         names.setdefault(key, name)
     order = {key: number for number, key in enumerate(names)}

@@ -21,8 +21,8 @@ from whence.models.fingerprint import provenance
 from whence.models.linearise import linearised
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
+from whence.models.vocabulary import pieces
 from whence.sentence.label import tokens_of
-from whence.sentence.lm_head import named
 from whence.sentence.question import Answer, Question, question, token_number
 from whence.sentence.spans import Spans, spans_of
 
@@ -87,7 +87,7 @@ def why(
     count = whole("generate", generate, 0)
     asked = question(model, text, position, token, Answer(answer, count, seed), truncate)
     other = None if against is None else token_number(model, against)
-    by_span = None if spans is None else spans_of(asked.encoded, spans)
+    by_span = None if spans is None else spans_of(asked.encoded, spans, asked.answer)
     _check_through(through, names, asked, together)
     data, predicted = _measured(model, asked, other, names, together, components, memory_limit, progress, alternatives)
     data |= {} if by_span is None else _by_span(data, by_span)
@@ -205,7 +205,7 @@ def _about(
         about = {"logit": value.sum(dim=0, keepdim=True), "probability": logs[rows, tokens].sum(0, True).exp()}
         return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()}
     best = logs.topk(min(whole("alternatives", alternatives, 1), logs.shape[-1]), dim=-1)
-    names = [named(model, row) for row in best.indices.tolist()]
+    names = [pieces(model.tokenizer, row) for row in best.indices.tolist()]
     axes = ("predicted", "alternative")
     about = {"logit": value, "probability": logs.exp()[rows, tokens], "place": place(scored, tokens)}
     return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()} | {
@@ -228,7 +228,7 @@ def _coordinates(
     model: Model, asked: Question, predicted: list[Predicted], spans: Spans | None, data: Arrays, together: bool
 ) -> Mapping[str, Any]:
     numbers = [each.token for each in predicted]
-    tokens = named(model, numbers)
+    tokens = pieces(model.tokenizer, numbers)
     other = [each.against for each in predicted if each.against is not None]
     if together:
         text = asked.encoded.sentence.text
@@ -243,7 +243,10 @@ def _coordinates(
         "source": range(len(asked.encoded.tokens)),
     }
     if other:
-        coordinates |= {"against_token": ("predicted", named(model, other)), "against_token_id": ("predicted", other)}
+        coordinates |= {
+            "against_token": ("predicted", pieces(model.tokenizer, other)),
+            "against_token_id": ("predicted", other),
+        }
     if asked.answer is not None:
         answers = [place >= asked.answer for place in range(len(asked.encoded.tokens))]
         coordinates["source_is_answer"] = "source", answers

@@ -104,6 +104,8 @@ def _ids(item: object) -> tuple[int, ...]:
     """One row of whole numbers, as a tokenizer or `generate` gives it."""
     row = item[0] if isinstance(item, list) and len(item) == 1 and isinstance(item[0], list) else item
     if isinstance(row, list) and row and all(type(each) is int for each in row):
+        if min(row) < 0:
+            raise BadInput(f"Token ids count from 0, and {min(row)} was given.")
         return tuple(row)
     many = f"A list of {len(item)}" if isinstance(item, list) else f"A single {type(item).__name__}"
     raise BadInput(

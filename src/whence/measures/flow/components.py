@@ -30,7 +30,9 @@ def components(
     return torch.cat([residual[:, None], _heads(block.attention, start, direct, sums), forward[:, None]], dim=1)
 
 
-def _heads(chain: Chain, start: Vectors, covectors: Vectors, sums: Sums) -> Float[Tensor, "p head source"]:
+def _heads(
+    chain: Chain, start: Float[Tensor, "1 t m"], covectors: Vectors, sums: Sums
+) -> Float[Tensor, "p head source"]:
     place = next(number for number, step in enumerate(chain.steps) if isinstance(step, Attention))
     attention = chain.steps[place]
     assert isinstance(attention, Attention)
