@@ -1,8 +1,8 @@
 """A mixture of experts at one sentence's states, its routing held: which expert had which tokens, and with what weight.
 
 The module is watched while it runs: its routed experts are called with the tokens' choice, shared ones as ordinary
-gated layers. What each token's experts are multiplied with is then the factor that gives the module's own output; where no
-factors do, the module is not of this kind.
+gated layers. What each token's experts are multiplied with is then the factor that gives the module's own output;
+where no factors do, the module is not of this kind.
 """
 
 from collections.abc import Iterator
