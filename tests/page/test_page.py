@@ -266,6 +266,28 @@ def test_methods_and_maps_come_best_first():
     assert [row["variable"] for row in data["fields"] if row["kind"] == "sources"] == ["contribution", "attn_w"]
 
 
+def test_a_flow_is_drawn_by_the_decomposition_if_there_is_one():
+    ds = sentence(TOKENS)
+    assert payload(ds)["flows"] == ["attn_w", "attention", "effective", "null", "contribution"]
+    vectors = dict.fromkeys(("decomposition", "decomposition_share"), ds["contribution"])
+    data = payload(ds.assign(vectors))
+    assert data["flows"][0] == "decomposition_share" and "decomposition" not in data["flows"]
+    assert [row["variable"] for row in data["fields"]][:3] == ["contribution", "mixing", "mixing"]
+    gap = ds["attn_w"].where(ds["layer"] > 1)
+    assert "attn_w" not in payload(ds.assign(attn_w=gap))["flows"]
+
+
+def test_what_is_multiplied_over_layers_says_so_wherever_it_is_shown():
+    data = payload(sentence(TOKENS)[["contribution"]].rename(contribution="rollout_attn_n"))
+    caution, style = "vectors that cancel still add up", data["styles"]["rollout_attn_n"]
+    assert caution in style["meaning"] and caution in data["wordings"][style["wording"]]["paths"]
+    assert data["fields"] and all(caution in row["meaning"] for row in data["fields"])
+    direct = payload(sentence(TOKENS))
+    layered, whole = (direct["wordings"][direct["styles"][name]["wording"]] for name in ("attn_w", "contribution"))
+    assert caution in layered["paths"] and caution not in whole["paths"]
+    assert caution in variables()["rollout_attn_n"].about
+
+
 def test_what_can_be_drawn_layer_by_token_says_how_it_is_read_and_spoken_of():
     rows = {row["key"]: row for row in payload(sentence(TOKENS))["fields"]}
     assert rows["contribution"]["read"] == "own" and rows["contribution"]["since_input"]

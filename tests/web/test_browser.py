@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import re
+import threading
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -135,6 +136,44 @@ def test_the_difference_of_two_maps(visit):
     )
     for name in ("attnres_n", "attn_w"):
         assert sum(by[name][:9]) == pytest.approx(1, abs=1e-4)
+
+
+def test_the_flow_is_drawn_by_the_decomposition(visit, models):
+    page = visit("flow", model=TINY, text=CAT, least=0, token=3, layer=2)
+    expected = whence.measure(models[TINY], CAT, "decomposition").decomposition_share.sel(layer=2, target=3).values
+    _, rows = table_of(page, "flow")
+    assert {(row[0], row[1], row[4], row[5]) for row in rows} == {("decomposition_share", "0", "2", "3")}
+    found = {int(row[2]): float(row[8]) for row in rows}
+    assert [found.get(source, 0) for source in range(9)] == pytest.approx(expected.tolist(), abs=0.002)
+    assert "nothing is multiplied" in page.inner_text("#flow .subtitle")
+    page.select_option("#flow select >> nth=0", "attn_n")
+    page.wait_for_selector("#flow .subtitle:has-text('vectors that cancel still add up')")
+
+
+def test_the_flow_waits_for_the_decomposition_and_no_longer_when_that_is_given_up(open_page, server):
+    held, release = threading.Event(), threading.Event()
+    measured = server.service._dataset
+
+    def slow(model, parsed, measures, **options):
+        if "decomposition" in measures:
+            held.set()
+            while not release.wait(0.01):
+                options["progress"](0, 1)
+        return measured(model, parsed, measures, **options)
+
+    server.service._dataset = slow
+    try:
+        page = open_page(link(server, text="A cat waits here.", model=TINY, view="flow"))
+        page.wait_for_selector("#flow h2:has-text('Measuring decomposition')")
+        assert not page.is_visible("#flow canvas") and not page.is_visible("#flow .leave")
+        wait_until(held.is_set)
+        page.click("text=Cancel")
+        page.wait_for_selector("#flow h2:has-text('goes back to')")
+        assert "Links by norms" in page.inner_text("#flow .subtitle")
+        assert "read it with care" in page.inner_text("#flow .subtitle")
+    finally:
+        release.set()
+        server.service._dataset = measured
 
 
 def test_the_flow_follows_its_threshold(visit, models):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.page.arrays import DIMS, differences, embedded
-from whence.page.fields import ERROR, PER_LAYER, fields, head_maps, maps
+from whence.page.fields import ERROR, PER_LAYER, fields, flows, head_maps, maps
 from whence.page.lens import lens
 from whence.page.rows import filled, measured
 from whence.plot import finding, flattened, legible, style
@@ -56,6 +56,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "heads": int(ds.sizes.get("head", 0)),
         "maps": maps(ds),
         "head_maps": head_maps(ds),
+        "flows": _flows(ds),
         "fields": fields(ds),
         "sums": [asdict(group) | {"names": [name for name in group.names if name in names]} for group in SUMS],
         "notes": [name for name in names if set(ds[name].dims) == {"layer", "head"} and style(name).note],
@@ -67,7 +68,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "lm_head": LM_HEAD,
         "panels": panels(ds),
         "styles": {name: _style(name) for name in styled},
-        "wordings": {verb: asdict(wording) for verb, wording in WORDINGS.items()},
+        "wordings": {name: asdict(wording) for name, wording in WORDINGS.items()},
         "palette": _palette(styled),
     }
 
@@ -78,13 +79,18 @@ def panels(ds: xarray.Dataset) -> list[str]:
     available = {
         "left": kinds - {"sources"},
         "whence": kinds & {"sources"},
-        "flow": [name for name in all_maps if measured(ds) is None and not _absent(ds[name])],
+        "flow": _flows(ds),
         "maps": all_maps,
         "heads": head_maps(ds),
         "prediction": "top" in ds,
         "compare": kinds,
     }
     return [panel for panel in PANELS if available[panel]]
+
+
+def _flows(ds: xarray.Dataset) -> list[str]:
+    """Maps that every layer and target has, else a path would end where one is missing."""
+    return [name for name in flows(ds) if measured(ds) is None and not _absent(ds[name])]
 
 
 def _absent(variable: xarray.DataArray) -> list[int]:
@@ -122,7 +128,7 @@ def _style(name: str) -> dict[str, Any]:
         "meaning": row.meaning,
         "percent": row.percent,
         "note": row.note,
-        "wording": row.wording.verb,
+        "wording": next(name for name, wording in WORDINGS.items() if wording is row.wording),
     }
 
 

@@ -19,7 +19,9 @@ ROOT = ".whence-widget"
 def widget(ds: xarray.Dataset) -> Any:
     """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow.
 
-    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention"])
+    By the decomposition if the Dataset has it, which is exact; other maps are multiplied over layers.
+
+    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
     >>> type(whence.widget(ds)).__name__
     'Flow'
     """
@@ -31,14 +33,17 @@ def widget(ds: xarray.Dataset) -> Any:
     ds = flattened(ds)
     maps = [name for name in ds.data_vars if set(ds[name].dims) in (set(PER_LAYER), set(PER_HEAD))]
     if not maps:
-        raise BadInput("The Dataset has no map from sources to targets; measure attention, norms or contribution.")
+        raise BadInput("The Dataset has no map from sources to targets; measure decomposition, norms or attention.")
+    drawn = payload(ds[maps])
+    if not drawn["flows"]:
+        raise BadInput("None of the maps has all targets in all layers; measure decomposition or contribution, of all.")
 
     class Flow(anywidget.AnyWidget):
         _esm = module()
         _css = style()
         payload = traitlets.Dict().tag(sync=True)
 
-    return Flow(payload=payload(ds[maps]))
+    return Flow(payload=drawn)
 
 
 def module() -> str:

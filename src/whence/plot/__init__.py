@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 # Which analysis or map is shown first when there are several: the one that sees most of the block.
-MIXING_ORDER = ("attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
+MIXING_ORDER = ("block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
+WHOLE_MODEL = "decomposition_share"  # exact, from the input through all layers: what a picture of the flow is drawn by
 SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
 # Controls, soft hyphen, marks and overrides of direction, zero-width space and joiner, byte-order mark, surrogates.
 _INVISIBLE = re.compile(

@@ -14,7 +14,7 @@ from whence.plot import SOURCE_ORDER, flattened, legible, mixing_analysis, mixin
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
 from whence.plot.predictions import headline
 from whence.plot.sinks import rows as sink_rows
-from whence.plot.style import SINK
+from whence.plot.style import CAUTION, ROLLED, SINK
 
 CELL = 22
 COMPACT = 60
@@ -98,7 +98,9 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     if not any("head" in ds[name].dims for name in names):
         heads = ""
     row = altair.hconcat(*charts).resolve_scale(color="independent")
-    subtitle = [f"rows are targets, columns are sources; {_sample(ds)}", *([SINK["rows"]] if marked else [])]
+    rolled = any(style(name).wording is ROLLED for name in names)
+    notes = [*([SINK["rows"]] if marked else []), *([f"rolled out: {CAUTION}"] if rolled else [])]
+    subtitle = [f"rows are targets, columns are sources; {_sample(ds)}", *notes]
     return finished(row, f"Layer {layer}{heads}", subtitle)
 
 

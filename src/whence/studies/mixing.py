@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 
 from whence.corpus.open_run import Run
-from whence.measures.registry import MIXED as ANALYSES
+from whence.measures.registry import MIXED, WHOLE_BLOCK, given_by
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.sentence.measure import measure
@@ -16,13 +16,15 @@ from whence.studies.frame.context import FALLING, Context, called, falls, spearm
 from whence.studies.frame.published import ANALYSES as PRINTED
 from whence.studies.frame.published import hub_name, published
 from whence.studies.frame.sentences import Chosen, masked
-from whence.studies.frame.study import Beside, Claim, Item, Section, Shown, Study
+from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.text.readers import Corpus
 
 MASKED = 0.12  # share of the words, as in the paper
 WORDS = 90  # about the paper's 128 tokens
 BASE = "bert-base-uncased"
 MAIN = "attnresln_n"
+ANALYSES = (*MIXED, WHOLE_BLOCK)
+FEED_FORWARD = f"mixing_{WHOLE_BLOCK}"  # not of the paper, and not of every model
 FIGURES = ("mean", "max", "min")
 
 
@@ -34,7 +36,7 @@ def _measured(context: Context, name: str, corpus: Corpus, model: Model) -> Run:
     """Words are masked if the model has a mask token; all models read the same texts."""
     share = MASKED if model.tokenizer.mask_token is not None else 0.0
     sentences = Chosen(corpus, context.amount(24, 992), masked(share, WORDS, least=4))
-    return context.run(name, ["mixing"], sentences, model)
+    return context.run(name, ["mixing", *given_by(model.gives, [FEED_FORWARD])], sentences, model)
 
 
 def _about(context: Context, run: Run) -> str:
@@ -46,18 +48,25 @@ def _about(context: Context, run: Run) -> str:
 def _long(run: Run) -> pandas.DataFrame:
     """One row per token, layer and analysis."""
     columns = ["layer", "token_id", "class"]
-    names = {f"mixing_{analysis}": analysis for analysis in ANALYSES}
+    names = {column: analysis for analysis in ANALYSES if (column := f"mixing_{analysis}") in run.tokens}
     table = run.tokens[[*columns, *names]].rename(columns=names)
     return table.melt(columns, var_name="analysis", value_name="mixing")
 
 
+def _analyses(table: pandas.DataFrame) -> tuple[str, ...]:
+    """Those that were measured, in the order of how much of the block they count."""
+    measured = set(table["analysis"])
+    return tuple(name for name in ANALYSES if name in measured)
+
+
 def means(context: Context) -> Iterator[Item]:
-    table = _long(_run(context)).groupby("analysis")["mixing"].agg(["mean", "min", "max", "size"]).loc[list(ANALYSES)]
+    table = _long(_run(context)).groupby("analysis", sort=False)["mixing"].agg(["mean", "min", "max", "size"])
     theirs = published("kobayashi2021", "mixing_ratio_percent_wikipedia")
     ours = table.reset_index().rename(columns={"min": "low", "max": "high", "size": "n"})
     known = theirs.get(hub_name(context.model.id))
-    ours["published"] = [np.nan if known is None else known[PRINTED[analysis]]["mean"] / 100 for analysis in ANALYSES]
-    first, last = table["mean"].iloc[0], table["mean"].iloc[-1]
+    printed = {} if known is None else {name: known[PRINTED[name]]["mean"] / 100 for name in MIXED}
+    ours["published"] = ours["analysis"].map(printed)
+    first, main = table["mean"].iloc[0], table["mean"][MAIN]
     yield Shown(
         "mixing_means",
         "Kobayashi et al. 2021, the table of mixing ratios",
@@ -66,27 +75,35 @@ def means(context: Context) -> Iterator[Item]:
             ours,
             "analysis",
             "mean",
-            f"Attention alone seems to mix {first:.0%}; the whole attention block mixes {last:.0%}",
+            f"Attention alone seems to mix {first:.0%}; {_counted(table['mean'])}",
             f"mean over tokens and layers, lines from the smallest to the largest; {context.about}",
             color="analysis",
-            order=ANALYSES,
+            order=_analyses(ours),
             published="published",
             y_title="from other tokens",
             x_title="",
             limits=(0.0, 1.0),
         ),
-        note="Diamonds, where there are any, are the published means of the same model.",
+        note="Diamonds, where there are any, are the published means of the same model; none has the feed-forward.",
     )
+    if WHOLE_BLOCK not in table.index:
+        yield Left("the whole block", context.model.reasons.get("neurons", "its feed-forward is not taken apart"))
     differs = f"Ours: {_about(context, _run(context))}. Theirs: 992 sequences of up to 128 tokens, 12% of them masked."
     yield Beside("mixing_models", "the published mixing ratios, in per cent", _models(context, table, theirs), differs)
     ordered = all(table["mean"].iloc[at] > table["mean"].iloc[at + 1] for at in (0, 2, 3))
-    shown = ", ".join(f"{PRINTED[name]} {value:.1%}" for name, value in table["mean"].items())
+    shown = ", ".join(f"{PRINTED[name]} {table['mean'][name]:.1%}" for name in MIXED)
     yield Claim("Every component that is counted makes the mixing look smaller.", bool(ordered), shown)
     yield Claim(
         "With residual and normalisation, most of a token stays its own.",
-        bool(last < 0.5),
-        f"{last:.1%} comes from others",
+        bool(main < 0.5),
+        f"{main:.1%} comes from others",
     )
+
+
+def _counted(means: pandas.Series) -> str:
+    """What is mixed when more of the block is counted."""
+    attention = f"with residual and norm it is {means[MAIN]:.0%}"
+    return attention if WHOLE_BLOCK not in means else f"{attention}, with the feed-forward {means[WHOLE_BLOCK]:.0%}"
 
 
 def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) -> pandas.DataFrame:
@@ -101,9 +118,7 @@ def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) ->
     }
     for name, figures in (printed | {"25 MultiBERTs": {"mean": many}}).items():
         of = {"model": name, "data": "Wikipedia (published)"}
-        rows += [
-            of | {"figure": figure} | {m: values[PRINTED[m]] for m in ANALYSES} for figure, values in figures.items()
-        ]
+        rows += [of | {"figure": figure} | {m: values[PRINTED[m]] for m in MIXED} for figure, values in figures.items()]
     return pandas.DataFrame(rows)
 
 
@@ -136,7 +151,7 @@ def by_type(context: Context) -> Iterator[Item]:
             x_title="",
         ),
         table=grid,
-        note="The table has the other four analyses too.",
+        note="The table has the other analyses too.",
     )
     theirs = _printed_kinds()
     yield _kinds_beside(context, main.pivot(index="layer", columns="kind", values="mixing"), theirs)
@@ -203,14 +218,14 @@ def frequency(context: Context) -> Iterator[Item]:
     theirs = published("kobayashi2021", "spearman_frequency_rank_bert_base")
     rows = []
     for analysis, part in words.groupby("analysis", sort=False):
-        normal = part[~part["special"]]
+        normal, printed = part[~part["special"]], PRINTED.get(str(analysis), str(analysis))
         rows.append(
             {
-                "analysis": PRINTED[str(analysis)],
+                "analysis": printed,
                 "ours, all": spearman(part["rank"], part["mixing"]),
                 "ours, without special": spearman(normal["rank"], normal["mixing"]),
-                f"{BASE}, all": theirs["all"][PRINTED[str(analysis)]],
-                f"{BASE}, without special": theirs["without_special"][PRINTED[str(analysis)]],
+                f"{BASE}, all": theirs["all"].get(printed),
+                f"{BASE}, without special": theirs["without_special"].get(printed),
             }
         )
     source = PurePath(context.frequency).name if context.frequency else "counts in this corpus itself"
@@ -255,7 +270,7 @@ def depth(context: Context) -> Iterator[Item]:
             f"From the first to the last layer it goes from {main.mixing.iloc[0]:.0%} to {main.mixing.iloc[-1]:.0%}",
             f"mean over tokens; {context.about}",
             color="analysis",
-            order=ANALYSES,
+            order=_analyses(table),
             y_title="from other tokens",
             limits=(0.0, 1.0),
         ),
@@ -321,14 +336,14 @@ def side_by_side(context: Context) -> Iterator[Item]:
             value="mixing",
             x_title="",
             y_title="",
-            order=ANALYSES,
+            order=_analyses(table),
         ),
     )
     ours = table.pivot(index="of", columns="analysis", values="mixing").loc[
-        list(dict.fromkeys(table["of"])), list(ANALYSES)
+        list(dict.fromkeys(table["of"])), list(_analyses(table))
     ]
     theirs = published("kobayashi2021", "mixing_ratio_percent_bert_base_other_data")
-    means_of = {name: {m: values[PRINTED[m]]["mean"] for m in ANALYSES} for name, values in theirs.items()}
+    means_of = {name: {m: values[PRINTED[m]]["mean"] for m in MIXED} for name, values in theirs.items()}
     printed = pandas.DataFrame.from_dict(means_of, orient="index").rename(
         index=lambda name: f"{name} ({BASE}, published)"
     )
@@ -346,7 +361,7 @@ STUDY = Study(
     title="How much a block mixes, and how much it preserves",
     asks=(
         "Attention says that almost everything a token receives comes from other tokens. Counted with the residual and"
-        " the normalisation around it, how much is really mixed?"
+        " the normalisation around it, and beyond the paper with the feed-forward, how much is really mixed?"
     ),
     paper=(
         "Kobayashi, Kuribayashi, Yokoi & Inui (2021). Incorporating residual and normalization layers into analysis of"

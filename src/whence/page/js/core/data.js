@@ -17,8 +17,8 @@ import { number, percent } from "./scale.js";
  * @typedef {{ position: number, at: string, token: string, finding: string, rows: Step[] }} Prediction
  * @typedef {{ position: number, stages: string[], spearman: number[][], rows: Step[] }} Lens
  * @typedef {{ finding: string, attrs: Record<string, string>, causal: boolean, tokens: Token[], layers: number[],
- *   heads: number,
- *   rows: number[] | null, maps: string[], head_maps: string[], fields: Field[], panels: string[], state?: string,
+ *   heads: number, rows: number[] | null, maps: string[], head_maps: string[], flows: string[], fields: Field[],
+ *   panels: string[], state?: string,
  *   sums: { names: string[], meaning: string, nothing: string }[], notes: string[], errors: Record<string, string>,
  *   absent: Record<string, number[]>, predictions: Prediction[], lens: Lens[], lm_head: Record<string, string>,
  *   sinks: { words?: Record<string, string>, rows?: string[], heads?: string[][] },
