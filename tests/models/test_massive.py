@@ -142,6 +142,7 @@ def test_a_hidden_path_is_seen():
 def test_derivatives_from_parts_are_the_blocks_own_or_not_used(name):
     """With the heads' part 11 % too large: beside the residual that is nothing, where a token is huge."""
     with linearised(locate.locate(massive(name)), batch([6])) as chain:
+        assert len(chain.steps) == 3
         for step in chain.steps:
             assert by_parts(step) is not None and matrices(step, by_parts(step), 50) is not None
             projection = replace(step.parts.projection, weight=1.11 * step.parts.projection.weight)

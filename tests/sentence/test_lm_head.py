@@ -8,7 +8,8 @@ from scipy.stats import spearmanr
 import whence
 from tests.families import build
 from whence.errors import BadInput, Unsupported
-from whence.sentence.lm_head import named, predictions
+from whence.models.vocabulary import pieces
+from whence.sentence.lm_head import predictions
 
 TEXT = "Paris is the capital of [MASK]."
 TWO = "The [MASK] sat on the [MASK]."
@@ -127,7 +128,7 @@ def test_an_encoder_alone_has_no_head_to_take_apart(builtin):
 
 
 def test_rows_of_the_embedding_without_a_token_have_a_name(builtin):
-    assert named(builtin, [30522, 2003, 30523]) == ["<30522>", "is", "<30523>"]
+    assert pieces(builtin.tokenizer, [30522, 2003, 30523]) == ["<30522>", "is", "<30523>"]
 
 
 def test_predictions_stand_beside_measures(builtin):

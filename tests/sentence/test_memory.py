@@ -16,6 +16,7 @@ from whence.errors import BadInput
 from whence.linear import cost
 from whence.linear.matrices import bytes_of
 from whence.linear.propagate import Propagator
+from whence.measures import takes
 from whence.measures.flow.takes import Chain
 from whence.measures.table import MEASURES
 from whence.measures.takes import Sizes
@@ -82,6 +83,15 @@ def test_host_and_device_are_counted_apart():
     needs = Needs(results=7, held=10, uses=lambda memory: 0)
     assert needs.on(torch.device("cpu")) == 17
     assert needs.on(torch.device("cuda")) == 10
+
+
+@pytest.mark.parametrize("tokens", [20, 100])
+def test_lengths_hold_the_vectors_of_every_head(builtin, tokens):
+    """Before the norm and past it: more than all pairs, as long as a text is shorter than a vector."""
+    anatomy = builtin.anatomy
+    vectors = 2 * 4 * anatomy.heads * tokens * anatomy.width
+    held = takes.lengths(Sizes.of(anatomy, tokens, (1,), {}), {}).held
+    assert vectors < held < 2 * vectors
 
 
 def test_what_the_allocator_keeps_is_bounded():

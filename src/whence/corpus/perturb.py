@@ -18,9 +18,9 @@ from whence.corpus.resume import Progress
 from whence.errors import BadInput
 from whence.measures.lm_head.ranks import paired, ranks
 from whence.measures.lm_head.stages import Stages, stages_of
-from whence.models.encode import pieces
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
+from whence.models.vocabulary import pieces
 from whence.text.sentence import Sentence
 
 PERIOD, END, MASK = "final period", "end token", "mask"

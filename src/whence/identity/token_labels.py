@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from whence.identity.states import States
-from whence.models.encode import encode, pieces
+from whence.models.encode import encode
 from whence.models.load import Model
+from whence.models.vocabulary import pieces
 from whence.text.sentence import sentence
 
 

@@ -5,7 +5,8 @@ Attention weights, the scales of norms and the slopes of activations are those o
 Vectors are pushed to later layers, covectors (rows that are multiplied with M from the left) pulled to earlier ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from einops import rearrange
@@ -17,12 +18,17 @@ from whence.linear.chain import LinearisedModel
 from whence.linear.steps import Activated, Attention, Branches, Chain, Linear, feed_forward, normed
 from whence.models.anatomy import Anatomy, Head
 from whence.models.block import Batch, Block
-from whence.models.capture import walk
+from whence.models.capture import visit_blocks, walk
 from whence.models.precision import single
 from whence.models.values import value_maps
 from whence.models.weights import Affine, Parts
 
+Progress = Callable[[], None]
 Secants = LinearisedModel[Branches]  # all blocks of one pass up to some depth
+
+
+def _quiet() -> None:
+    """Nobody watches."""
 
 
 def secant(block: Block, values: Affine) -> Branches:
@@ -34,7 +40,7 @@ def secant(block: Block, values: Affine) -> Branches:
     read = states if parts.parallel else middle
     before = normed(outer.before, read)
     fed = read if outer.before is None else outer.before(read)
-    branch = parts.neurons(fed)
+    branch = parts.neurons(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
     joined = middle + (branch if outer.inside is None else outer.inside(branch)) * scale
     weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
     attends = Attention(values, weights, parts.projection)
@@ -47,21 +53,63 @@ def secant(block: Block, values: Affine) -> Branches:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Backwards:
+    """One pass, to be gone back through from its last block, with no more blocks in memory than `kept` at a time.
+
+    The last ones are kept as they are made; earlier ones are made again, as many together, when their turn comes.
+    """
+
+    anatomy: Anatomy
+    batch: Batch
+    kept: int
+    states: tuple[Float[Tensor, "t m"], ...]
+    blocks: tuple[Branches, ...]
+
+    @classmethod
+    def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = _quiet) -> "Backwards":
+        visited = Visited(anatomy, anatomy.layers - kept, anatomy.layers, progress)
+        seen = walk(anatomy, batch, visited)
+        return cls(anatomy, batch, kept, (single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
+
+    def __iter__(self) -> Iterator[tuple[Branches, Float[Tensor, "t m"]]]:
+        """Every block from the last to the first, with the states it read."""
+        blocks, end = self.blocks, self.anatomy.layers
+        while blocks:
+            begin = end - len(blocks)
+            yield from zip(reversed(blocks), reversed(self.states[begin:end]), strict=True)
+            end, blocks = begin, ()
+            if end:
+                again = Visited(self.anatomy, end - self.kept, end)
+                visit_blocks(self.anatomy, self.batch, again, end + 1)
+                blocks = tuple(again.blocks)
+
+
+class Visited:
+    """Keeps the states of every block, and the map of those behind layer `first` up to `last`."""
+
+    def __init__(self, anatomy: Anatomy, first: int, last: int, progress: Progress = _quiet) -> None:
+        _check(anatomy)
+        self.first, self.last, self.progress = first, last, progress
+        self.values = [single(affine) for affine in value_maps(anatomy)]
+        self.states: list[Tensor] = []
+        self.blocks: list[Branches] = []
+
+    def __call__(self, block: Block) -> None:
+        if block.layer > self.last:
+            return
+        if block.layer > self.first:
+            block = single(block)
+            self.blocks.append(secant(block, self.values[block.layer - 1]))
+        self.states.append(single(block.output)[0])
+        self.progress()
+
+
 def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants:
     """The pass of one sentence as it was made, up to a depth; refused where a part of a block is not known."""
-    _check(anatomy)
-    values = [single(affine) for affine in value_maps(anatomy)]
-
-    def visit(block: Block) -> tuple[Branches, Tensor] | None:
-        if depth is not None and block.layer > depth:
-            return None
-        block = single(block)
-        return secant(block, values[block.layer - 1]), block.output[0]
-
-    seen = walk(anatomy, batch, visit)
-    kept = [pair for pair in seen.blocks if pair is not None]
-    states = (single(seen.embedding)[0], *(output for _, output in kept))
-    return LinearisedModel(states, tuple(block for block, _ in kept))
+    visited = Visited(anatomy, 0, anatomy.layers if depth is None else depth)
+    seen = walk(anatomy, batch, visited)
+    return LinearisedModel((single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
 
 
 def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int]) -> Chain:

@@ -1,21 +1,18 @@
 """Text to tokens: ids, legible pieces, the characters and words of each, and what is special."""
 
-import functools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
-from transformers import PreTrainedTokenizerBase
-from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from whence.errors import BadInput, TooLong
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
-from whence.text.align import Span, located, worded, words_over_tokens
-from whence.text.sentence import MASK, Sentence
+from whence.models.coded import Coded, coded
+from whence.models.vocabulary import pieces, special_ids
+from whence.text.align import Span, worded, words_over_tokens
+from whence.text.sentence import Sentence
 
 UNLIMITED = 1_000_000  # transformers writes "no limit" as 1e30
 LABELS = ("upos", "xpos", "deprel", "ner")  # annotations of words that tokens take over
@@ -38,6 +35,8 @@ class Encoded:
     "0 for the text, 1 for the second of a pair."
     words_over: list[list[int]]
     "Indices in sentence.words of every word the token has characters of."
+    last: int
+    "The last token that stands for text: some tokenizers add an end token after it."
 
     @property
     def word_ids(self) -> list[int | None]:
@@ -52,12 +51,6 @@ class Encoded:
             for place in places:
                 tokens[place].append(token)
         return tokens
-
-    @property
-    def last(self) -> int:
-        """The last token that stands for text: some tokenizers add an end token after it."""
-        text = [place for place, special in enumerate(self.special) if not special]
-        return text[-1] if text else len(self.special) - 1
 
     def labels(self, name: str) -> list[str | None]:
         """An annotation of each token's word, None where there is none."""
@@ -79,41 +72,57 @@ class Encoded:
 
 def encode(anatomy: Anatomy, tokenizer: Any, sentence: Sentence, truncate: bool = False) -> Encoded:
     """The sentence's tokens; longer than the model takes is an error unless `truncate`."""
-    texts = [own_mask(tokenizer, text) for text in sentence.texts]
     longest = limit(anatomy, tokenizer)
-    coded = tokenizer(*texts, truncation=truncate, max_length=longest if truncate else None, verbose=False)
-    ids = list(coded["input_ids"])
-    if not ids:
+    return aligned(anatomy, tokenizer, coded(tokenizer, sentence, longest if truncate else None))
+
+
+def aligned(anatomy: Anatomy, tokenizer: Any, coded: Coded) -> Encoded:
+    """What a tokenizer coded, with the word and the name of every token; refused where the model takes less."""
+    ids, sentence = coded.ids, worded(coded.sentence)
+    _check_length(len(ids), limit(anatomy, tokenizer))
+    _check_ids(anatomy, coded)
+    textless, mask = special_ids(tokenizer), tokenizer.mask_token_id  # slow properties
+    special = [token in textless for token in ids]
+    parts = [None if flag else part for flag, part in zip(special, coded.parts, strict=True)]
+    spans = [None if part is None else span for part, span in zip(parts, coded.spans, strict=True)]
+    over = _words_over(sentence, parts, spans)
+    tokens = pieces(tokenizer, ids)
+    shown = [
+        _shown(sentence, piece, spans[token], parts[token], over[token], ids[token] == mask)
+        for token, piece in enumerate(tokens)
+    ]
+    batch = Batch(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool), coded.segments)
+    return Encoded(batch, tokens, shown, special, sentence, spans, parts, over, coded.last)
+
+
+def _check_length(count: int, longest: int | None) -> None:
+    if not count:
         raise BadInput("The text gives no token in this model's vocabulary; give at least one word.")
-    if longest is not None and len(ids) > longest:
+    if longest is not None and count > longest:
         raise TooLong(
-            f"The text is {len(ids):,} tokens long and the model takes at most {longest:,};"
+            f"The text is {count:,} tokens long and the model takes at most {longest:,};"
             " shorten it, or let the end be cut off with --truncate (in Python: truncate=True)."
         )
-    batch = Batch(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool), _segments(coded))
-    return _aligned(tokenizer, worded(sentence), coded, batch)
 
 
-def _aligned(tokenizer: Any, sentence: Sentence, coded: Any, batch: Batch) -> Encoded:
-    ids = batch.ids[0].tolist()
-    textless = _special(tokenizer)
-    special = [token in textless for token in ids]
-    tokens = pieces(tokenizer, ids)
-    parts, spans = _places(tokenizer, sentence, coded, tokens, special)
-    over: list[list[int]] = [[] for _ in ids]
+def _check_ids(anatomy: Anatomy, coded: Coded) -> None:
+    """Ids that were given may have no row in the embedding."""
+    rows = anatomy.model.get_input_embeddings().weight.shape[0]
+    if coded.given and (wrong := [token for token in coded.ids if token >= rows]):
+        raise BadInput(f"The vocabulary has the tokens 0 to {rows - 1:,}, and the ids have {wrong[0]:,}.")
+
+
+def _words_over(sentence: Sentence, parts: list[int | None], spans: list[Span | None]) -> list[list[int]]:
+    """The words each token has characters of."""
+    over: list[list[int]] = [[] for _ in parts]
     for part in range(len(sentence.texts)):
-        own = [token for token in range(len(ids)) if parts[token] == part]
+        own = [token for token, each in enumerate(parts) if each == part]
         places = [place for place, word in enumerate(sentence.words) if word.in_pair == part]
         of_words = [(sentence.words[place].start, sentence.words[place].end) for place in places]
         of_tokens = [spans[token] or (0, 0) for token in own]
         for token, words in zip(own, words_over_tokens(of_words, of_tokens), strict=True):
             over[token] = [places[place] for place in words]
-    mask = tokenizer.mask_token_id  # a slow property
-    shown = [
-        _shown(sentence, piece, spans[token], parts[token], over[token], ids[token] == mask)
-        for token, piece in enumerate(tokens)
-    ]
-    return Encoded(batch, tokens, shown, special, sentence, spans, parts, over)
+    return over
 
 
 def _shown(
@@ -127,40 +136,6 @@ def _shown(
     return sentence.word(over[0]) if over else sentence.texts[part][slice(*span)].strip()
 
 
-def _places(
-    tokenizer: Any, sentence: Sentence, coded: Any, tokens: list[str], special: list[bool]
-) -> tuple[list[int | None], list[Span | None]]:
-    """The text each token comes from, and its characters there."""
-    if tokenizer.is_fast:
-        encoding = coded.encodings[0]
-        parts = [None if flag else part for flag, part in zip(special, encoding.sequence_ids, strict=True)]
-        offsets: list[Span | None] = list(encoding.offsets)
-    else:
-        parts, offsets = _searched(tokenizer, sentence, tokens, special)
-    originals = [_originals(tokenizer, text) for text in sentence.texts]
-    spans = [
-        None if part is None or span is None else _original(originals[part], span)
-        for part, span in zip(parts, offsets, strict=True)
-    ]
-    return parts, spans
-
-
-def _searched(
-    tokenizer: Any, sentence: Sentence, tokens: list[str], special: list[bool]
-) -> tuple[list[int | None], list[Span | None]]:
-    """The same for slow tokenizers, which have no offsets: their pieces are searched for in the texts."""
-    texts = [own_mask(tokenizer, text) for text in sentence.texts]
-    second = len(texts[0]) + 1  # where the second text begins when both are looked through as one
-    own = [token for token, flag in enumerate(special) if not flag]
-    offsets = located(" ".join(texts), [tokens[token] for token in own], {str(tokenizer.unk_token)})
-    parts: list[int | None] = [None] * len(tokens)
-    spans: list[Span | None] = [None] * len(tokens)
-    for token, span in zip(own, offsets, strict=True):
-        part = int(span is not None and span[0] >= second)
-        parts[token], spans[token] = part, span and (span[0] - second * part, span[1] - second * part)
-    return parts, spans
-
-
 def limit(anatomy: Anatomy, tokenizer: Any) -> int | None:
     """The most tokens the model takes: the tokenizer's figure or the number of positions, whichever is smaller."""
     positions = getattr(anatomy.config, "max_position_embeddings", None)
@@ -168,81 +143,3 @@ def limit(anatomy: Anatomy, tokenizer: Any) -> int | None:
         positions -= anatomy.config.pad_token_id + 1  # RoBERTa counts its positions from the padding id on
     figures = [figure for figure in (tokenizer.model_max_length, positions) if figure and 0 < figure < UNLIMITED]
     return min(figures, default=None)
-
-
-def pieces(tokenizer: Any, ids: list[int]) -> list[str]:
-    """The vocabulary's entries made legible: byte-level pieces as text (with ▁ for a space in front) or as <0xE2>."""
-    entries = [str(entry) for entry in tokenizer.convert_ids_to_tokens(ids)]
-    if not _is_byte_level(tokenizer):
-        return entries
-    special = _special(tokenizer) | {tokenizer.mask_token_id}
-    return [entry if token in special else _legible(entry) for token, entry in zip(ids, entries, strict=True)]
-
-
-def _legible(entry: str) -> str:
-    table = _bytes_of_letters()
-    if any(letter not in table for letter in entry):
-        return entry
-    data = bytes(table[letter] for letter in entry)
-    try:
-        return data.decode().replace(" ", "▁").replace("\n", "⏎")
-    except UnicodeDecodeError:
-        shown = {32: "▁"} | {byte: chr(byte) for byte in range(33, 127)}
-        return "".join(shown.get(byte, f"<0x{byte:02X}>") for byte in data)
-
-
-@functools.cache
-def _bytes_of_letters() -> dict[str, int]:
-    return {letter: byte for byte, letter in bytes_to_unicode().items()}
-
-
-_BYTE_LEVEL: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # finding out costs as much as many sentences
-
-
-def _is_byte_level(tokenizer: Any) -> bool:
-    if not isinstance(tokenizer, PreTrainedTokenizerBase) or not tokenizer.is_fast:
-        return False
-    if tokenizer not in _BYTE_LEVEL:
-        parts = json.loads(tokenizer.backend_tokenizer.to_str())
-        _BYTE_LEVEL[tokenizer] = "ByteLevel" in json.dumps([parts["decoder"], parts["pre_tokenizer"]])
-    return _BYTE_LEVEL[tokenizer]
-
-
-def _special(tokenizer: Any) -> set[int]:
-    """Ids that stand for no text; the mask and the unknown token do.
-
-    Byte-level vocabularies know everything, and name their end of text as the unknown token too.
-    """
-    named = ("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "pad_token_id")
-    without = {getattr(tokenizer, name) for name in named}
-    return set(tokenizer.all_special_ids) - {tokenizer.mask_token_id} - ({tokenizer.unk_token_id} - without)
-
-
-def own_mask(tokenizer: Any, text: str) -> str:
-    """[MASK] is understood by every masked model, whatever its own mask token is."""
-    return text if tokenizer.mask_token is None else text.replace(MASK, tokenizer.mask_token)
-
-
-def _originals(tokenizer: Any, text: str) -> list[Span] | None:
-    """For each character the model read, the characters of the text it stands for; None when they are the same."""
-    mask = tokenizer.mask_token
-    if mask is None or len(mask) == len(MASK) or MASK not in text:
-        return None
-    originals: list[Span] = []
-    start = 0
-    for piece in text.split(MASK):
-        originals += [(place, place + 1) for place in range(start, start + len(piece))]
-        start += len(piece) + len(MASK)
-        originals += [(start - len(MASK), start)] * len(mask)
-    return originals
-
-
-def _original(originals: list[Span] | None, span: Span) -> Span:
-    start, end = span
-    if originals is None or start >= end:
-        return span
-    return originals[start][0], originals[end - 1][1]
-
-
-def _segments(coded: Any) -> torch.Tensor | None:
-    return torch.tensor([coded["token_type_ids"]]) if "token_type_ids" in coded else None

@@ -43,10 +43,12 @@ def linearised(
     embedding_sum: bool = False,
     depth: int | None = None,
     precision: Precision = precise,
+    attending: bool = True,
 ) -> Iterator[Chain]:
     """The forward pass of one sentence, ready to be differentiated; the model is restored when the context ends.
 
-    With `depth` the pass stops after that many blocks: nothing of later ones is computed or kept.
+    With `depth` the pass stops after that many blocks: nothing of later ones is computed or kept. Without `attending`
+    no attention is kept, and a step has its block's own code alone.
     """
     _check(anatomy, batch)
     _import_quietly()
@@ -54,10 +56,10 @@ def linearised(
     with _borrowed(anatomy), torch.no_grad():
         with recorder.listening(), suppress(Reached):
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
-        steps = tuple(_attending(step) for step in recorder.steps)
+        steps = tuple(_attending(step) if attending else step for step in recorder.steps)
         _check_chain(anatomy, steps)
         _check_tokens(anatomy, steps, batch)
-        for step in {step.attended is None: step for step in reversed(steps)}.values():
+        for step in {step.attended is None: step for step in reversed(steps) if attending}.values():
             _check_derivative(anatomy, step)
         start = _start(anatomy, batch, recorder) if embedding_sum else None
         stack = _stack(anatomy, batch, recorder) if anatomy.side_paths else None

@@ -1,7 +1,8 @@
-"""The value maps of a model, x -> x W_V + b_V, found by probing: each attention is fed the unit vectors.
+"""The value maps of a model, x -> x W_V + b_V, found by watching it, and else by probing.
 
-Works whatever the weights are called and however they are stored: fused with queries and keys, transposed, shared
-among heads or layers.
+Where one linear layer reads what the attention reads and gives just its values, its weights are the map. Otherwise each
+attention is fed the unit vectors, which works whatever the weights are called and however they are stored: fused with
+queries and keys, transposed, shared among heads or layers; it takes a pass of as many tokens as the model is wide.
 """
 
 from collections.abc import Iterator
@@ -30,8 +31,48 @@ def value_maps(anatomy: Anatomy) -> list[Affine]:
     """One map per layer, from what the attention reads to the values of all groups of heads, m x (g d)."""
     if anatomy.outside is not None:
         return [anatomy.outside.values(block) for block in anatomy.blocks]
+    attentions = _attentions(anatomy)
+    linear = _linear(anatomy, attentions)
+    maps = [affine for affine in linear if affine is not None]
+    return maps if maps and len(maps) == len(linear) else _probed(anatomy, attentions)
+
+
+def _linear(anatomy: Anatomy, attentions: set[nn.Module]) -> list[Affine | None]:
+    """For each attention in a pass over a few ordinary tokens, the one layer that gave its values, or None."""
+    reads, layers, maps = dict[nn.Module, Tensor](), list[tuple[nn.Linear, Tensor, Tensor]](), list[Affine | None]()
+
+    def begin(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        reads[module] = args[0] if args else kwargs["hidden_states"]
+        layers.clear()
+
+    def heard(module: nn.Module, _: Any, values: Tensor, *__: Any) -> None:
+        rows = rearrange(values, "b g s d -> b s (g d)")
+        same = [
+            layer
+            for layer, read, output in layers
+            if read is reads.get(module) and output.shape == rows.shape and torch.equal(output, rows)
+        ]
+        maps.append(_affine(same[0]) if len(same) == 1 else None)
+
+    with ExitStack() as hooks:
+        for module in attentions:
+            hooks.callback(module.register_forward_pre_hook(here(begin), with_kwargs=True).remove)
+            for layer in module.modules():
+                if type(layer) is nn.Linear:
+                    note = here(lambda layer, args, output: layers.append((layer, args[0], output)))
+                    hooks.callback(layer.register_forward_hook(note).remove)
+        with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), hearing(heard):
+            run(anatomy.stack, probe(anatomy.model))
+    return maps
+
+
+def _affine(layer: nn.Linear) -> Affine:
+    return Affine(layer.weight.detach().T, None if layer.bias is None else layer.bias.detach())
+
+
+def _probed(anatomy: Anatomy, attentions: set[nn.Module]) -> list[Affine]:
     units, recorded = _units(anatomy), list[Tensor]()
-    fed = _fed(_attentions(anatomy), units)
+    fed = _fed(attentions, units)
     with (
         borrowed(anatomy.model, anatomy.seam),
         torch.no_grad(),

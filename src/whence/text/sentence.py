@@ -34,8 +34,18 @@ class Mention:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """One message of a chat: who says what."""
+
+    role: str
+    content: str
+    span: tuple[int, int] = (0, 0)
+    "The characters of the content, once the tokenizer's template has made a text of the chat."
+
+
+@dataclass(frozen=True)
 class Sentence:
-    """A text, or two that a model reads as a pair, with annotations."""
+    """A text, or two that a model reads as a pair, with annotations; or a chat, or token ids."""
 
     text: str
     pair: str | None = None
@@ -45,6 +55,9 @@ class Sentence:
     mentions: tuple[Mention, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     "Annotations of the whole: `label` of a classified sentence, `answer` of a cloze."
+    turns: tuple[Turn, ...] = ()
+    ids: tuple[int, ...] = ()
+    "Taken as they are: no special token is added."
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -58,16 +71,17 @@ class Sentence:
 
 
 def sentence(item: object) -> Sentence:
-    """A checked sentence from a text, a tuple of two texts, or a sentence."""
-    if isinstance(item, list):
-        raise BadInput(
-            f"A list of {len(item)} was given; give one text, a pair as a tuple (first, second), or a corpus to"
-            " whence.run."
-        )
+    """A checked sentence from a text, a tuple of two texts, a chat, token ids, or a sentence."""
     if isinstance(item, Sentence):
         check_names(item)
         _check_annotation(item)
+        if item.turns or item.ids:
+            return item
         texts: Sequence[object] = item.texts
+    elif isinstance(item, list) and item and all(isinstance(each, Mapping) for each in item):
+        return Sentence("", turns=tuple(_turn(number, message) for number, message in enumerate(item)))
+    elif isinstance(item, list) or hasattr(item, "tolist"):
+        return Sentence("", ids=_ids(item if isinstance(item, list) else item.tolist()))
     else:
         texts = item if isinstance(item, tuple) else (item,)
     if not 1 <= len(texts) <= 2:
@@ -75,6 +89,29 @@ def sentence(item: object) -> Sentence:
     for text in texts:
         check(text)
     return item if isinstance(item, Sentence) else Sentence(*texts)  # type: ignore[arg-type]
+
+
+def _turn(number: int, message: Mapping[str, object]) -> Turn:
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or not isinstance(content, str):
+        raise BadInput(f'Message {number} of the chat is not of the form {{"role": "user", "content": "a text"}}.')
+    check_encodable(role, "The role")
+    check_encodable(content, "The content")
+    return Turn(role, content)
+
+
+def _ids(item: object) -> tuple[int, ...]:
+    """One row of whole numbers, as a tokenizer or `generate` gives it."""
+    row = item[0] if isinstance(item, list) and len(item) == 1 and isinstance(item[0], list) else item
+    if isinstance(row, list) and row and all(type(each) is int for each in row):
+        if min(row) < 0:
+            raise BadInput(f"Token ids count from 0, and {min(row)} was given.")
+        return tuple(row)
+    many = f"A list of {len(item)}" if isinstance(item, list) else f"A single {type(item).__name__}"
+    raise BadInput(
+        f"{many} was given; give one text, a pair as a tuple (first, second), a chat as a list of messages, token ids"
+        " as one row of whole numbers, or a corpus to whence.run."
+    )
 
 
 def sentences(corpus: object) -> Iterable[object]:

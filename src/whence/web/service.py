@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import given_by, owners, with_options
 from whence.measures.registry import measures as registered
-from whence.models.encode import encode, limit, own_mask
+from whence.models.coded import own_mask
+from whence.models.encode import encode, limit
 from whence.sentence.measure import REMEDY, measure
 from whence.text.sentence import sentence
 from whence.web.answers import TooLarge

@@ -84,7 +84,7 @@ def jacobian(
     """The norm of d h^l_i / d h^0_j for every layer, target and source of one sentence (Brunner et al. 2020).
 
     `start="sum"` differentiates by the sum of the embeddings before their norm; without such a norm it is layer 0.
-    `mode="sketch"` tries random directions until `error` is reached (see `sketch`), `auto` does so where exact would take long.
+    `mode="sketch"` tries random directions until `error` is reached (see `sketch`); `auto` does so where exact is slow.
     """
     for name, value, known in (("norm", norm, NORMS), ("mode", mode, MODES), ("start", start, STARTS)):
         _check_known(name, value, known)

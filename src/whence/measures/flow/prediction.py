@@ -3,25 +3,29 @@
 share       the secant: from every layer a logit is a sum of signed parts, one for each token's state there, and a part
             that belongs to no token (the constants of all that follows); both add up to the logit.
 dependence  the tangent: the length of the derivative of the log-probability by each token's state, at every layer.
-Each is one covector pulled from the logit back to the embeddings, and read off at every layer on its way.
+Each is one covector pulled from the logit back to the embeddings, and read off at every layer on its way. Several
+predictions go together through each block; as many at a time as there is room for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.func import vjp, vmap
 
 from whence.errors import VerificationFailed
-from whence.linear.secant import Secants, head_at, secants
+from whence.linear.secant import Backwards, head_at
+from whence.linear.steps import Branches
+from whence.measures.flow.components import components
 from whence.models.anatomy import Anatomy
-from whence.models.block import Batch
-from whence.models.linearise import linearised
 from whence.models.precision import single
+from whence.models.tangent import Chain, Step
 
 # how far the parts' sum may be from the logit, of the size of the parts: rounding over as many layers
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
+Progress = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -43,55 +47,116 @@ class Predicted:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Parts of the logit, or of the difference of two; with `bias` they add up to `logit` at every layer, from 0."""
+    """Parts of the logit, or of the difference of two; with `bias` they add up to `logit` at every layer, from 0.
+
+    `components` are those of each block's residual stream, heads and feed-forward, where they were asked for.
+    """
 
     share: Float[Tensor, "p layer source"]
     bias: Float[Tensor, "p layer"]
     logit: Float[Tensor, " p"]
+    components: Float[Tensor, "p block component source"] | None = None
+    component_bias: Float[Tensor, "p block"] | None = None
 
 
-def shares(anatomy: Anatomy, batch: Batch, predicted: Sequence[Predicted]) -> Shares:
+@dataclass(frozen=True)
+class Way:
+    """How predictions are pulled: each by itself or as one sum, so many at a time, with or without components."""
+
+    together: bool = False
+    portion: int = 1
+    components: bool = False
+    progress: Progress = lambda: None
+
+
+def shares(passed: Backwards, predicted: Sequence[Predicted], way: Way) -> Shares:
     """What each token's state at each layer gave to these predictions, exact; checked to add up at every layer."""
+    last = passed.states[-1]
     with torch.no_grad():
-        chain = secants(anatomy, batch)
-        logit, covectors, bias = _started(anatomy, chain, predicted)
-        parts, biases = [_part(covectors, chain.last)], [bias.clone()]
-        for block, states in zip(reversed(chain.blocks), reversed(chain.states[:-1]), strict=True):
-            covectors = block.pull(covectors, bias)
+        logit, covectors, bias = _started(passed.anatomy, last, predicted)
+        if way.together:
+            logit, covectors, bias = (values.sum(dim=0, keepdim=True) for values in (logit, covectors, bias))
+        parts, biases, blocks = [_part(covectors, last)], [bias.clone()], []
+        for block, states in passed:
+            if way.components:
+                blocks.append(_by_component(block, states, covectors, bias, way.portion))
+            covectors = _pulled(block, covectors, bias, way.portion)
             parts.append(_part(covectors, states))
             biases.append(bias.clone())
-    shared = Shares(torch.stack(parts[::-1], dim=1), torch.stack(biases[::-1], dim=1), logit)
-    _check(anatomy, shared)
+            way.progress()
+    shared = Shares(torch.stack(parts[::-1], dim=1), torch.stack(biases[::-1], dim=1), logit, *_stacked(blocks))
+    _check(passed.anatomy, shared)
     return shared
 
 
-def dependence(anatomy: Anatomy, batch: Batch, predicted: Sequence[Predicted]) -> Float[Tensor, "p layer source"]:
-    """|d log p / d h^l_j| for every layer from 0 and every token; of log p - log q where it is against another."""
-    with linearised(anatomy, batch) as chain:
-        covectors = _gradients(anatomy, chain.steps[-1].output, predicted)
-        lengths = [covectors.norm(dim=-1)]
-        for step in reversed(chain.steps):
-            covectors = step.pull(covectors)
-            lengths.append(covectors.norm(dim=-1))
+def dependence(
+    anatomy: Anatomy, chain: Chain, predicted: Sequence[Predicted], way: Way
+) -> Float[Tensor, "p layer source"]:
+    """|d log p / d h^l_j| for every layer from 0 and every token; of log p - log q where it is against another.
+
+    Where predictions are taken as one, it is the derivative of the log-probability of all of them.
+    """
+    covectors = _gradients(anatomy, chain.steps[-1].output, predicted)
+    covectors = covectors.sum(dim=0, keepdim=True) if way.together else covectors
+    lengths = [covectors.norm(dim=-1)]
+    for step in reversed(chain.steps):
+        covectors = _derived(step, covectors, way.portion)
+        lengths.append(covectors.norm(dim=-1))
+        way.progress()
     return torch.stack(lengths[::-1], dim=1)
 
 
+def logits(anatomy: Anatomy, states: Float[Tensor, "*p m"]) -> Float[Tensor, "*p v"]:
+    """All that the head, as it was checked against the model, makes of states of the last layer."""
+    for step in (anatomy.final_norm, anatomy.narrowing, anatomy.head):
+        states = states if step is None else single(step)(states)
+    return states
+
+
 def _started(
-    anatomy: Anatomy, chain: Secants, predicted: Sequence[Predicted]
+    anatomy: Anatomy, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p t m"], Float[Tensor, " p"]]:
     """Each logit, its covector at the last layer, and what the head's constants gave to it."""
-    logit, bias = (chain.last.new_zeros(len(predicted)) for _ in range(2))
-    covectors = chain.last.new_zeros(len(predicted), *chain.last.shape)
+    logit, bias = (last.new_zeros(len(predicted)) for _ in range(2))
+    covectors = last.new_zeros(len(predicted), *last.shape)
     for place, each in enumerate(predicted):
-        state = chain.last[each.position][None]
-        head, signs = head_at(anatomy, state, each.tokens), chain.last.new_tensor(each.signs)
-        logit[place] = _logits(anatomy, state[0])[each.tokens] @ signs
+        state = last[each.position][None]
+        head, signs = head_at(anatomy, state, each.tokens), last.new_tensor(each.signs)
+        logit[place] = logits(anatomy, state[0])[each.tokens] @ signs
         covectors[place, each.position] = head.pull(signs[None, None], bias[place : place + 1])[0, 0]
     return logit, covectors, bias
 
 
 def _part(covectors: Float[Tensor, "p t m"], states: Float[Tensor, "t m"]) -> Float[Tensor, "p t"]:
-    return (covectors * states).sum(dim=-1)
+    return torch.einsum("ptm,tm->pt", covectors, states)
+
+
+def _pulled(block: Branches, covectors: Float[Tensor, "p t m"], bias: Float[Tensor, " p"], portion: int) -> Tensor:
+    parts = zip(covectors.split(portion), bias.split(portion), strict=True)
+    return torch.cat([block.pull(part, sums) for part, sums in parts])
+
+
+def _derived(step: Step, covectors: Float[Tensor, "p t m"], portion: int) -> Float[Tensor, "p t m"]:
+    """Through the block's own code, which is run once for all portions."""
+    back = vjp(step.block, step.states)[1]
+    if len(covectors) == 1:
+        return back(covectors[0])[0][None]
+    return torch.cat([vmap(lambda each: back(each)[0])(part) for part in covectors.split(portion)])
+
+
+def _by_component(
+    block: Branches, states: Float[Tensor, "t m"], covectors: Float[Tensor, "p t m"], bias: Tensor, portion: int
+) -> tuple[Float[Tensor, "p component source"], Float[Tensor, " p"]]:
+    bias = bias.clone()
+    parts = zip(covectors.split(portion), bias.split(portion), strict=True)
+    return torch.cat([components(block, states, part, sums) for part, sums in parts]), bias
+
+
+def _stacked(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | tuple[()]:
+    if not blocks:
+        return ()
+    parts, biases = zip(*reversed(blocks), strict=True)
+    return torch.stack(parts, dim=1), torch.stack(biases, dim=1)
 
 
 def _gradients(anatomy: Anatomy, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]) -> Float[Tensor, "p t m"]:
@@ -100,24 +165,19 @@ def _gradients(anatomy: Anatomy, last: Float[Tensor, "t m"], predicted: Sequence
     for place, each in enumerate(predicted):
         with torch.enable_grad():
             state = last[each.position].detach().requires_grad_()
-            logs = _logits(anatomy, state).log_softmax(dim=-1)
+            logs = logits(anatomy, state).log_softmax(dim=-1)
             value = logs[each.tokens] @ logs.new_tensor(each.signs)
             gradients[place, each.position] = torch.autograd.grad(value, state)[0]
     return gradients
 
 
-def _logits(anatomy: Anatomy, state: Float[Tensor, " m"]) -> Float[Tensor, " v"]:
-    """All that the head, as it was checked against the model, makes of one state of the last layer."""
-    for step in (anatomy.final_norm, anatomy.narrowing, anatomy.head):
-        state = state if step is None else single(step)(state)
-    return state
-
-
 def _check(anatomy: Anatomy, parts: Shares) -> None:
     """Against the head itself, not against the map that the parts come from."""
-    total = parts.share.sum(dim=-1) + parts.bias
-    size = parts.share.abs().sum(dim=-1) + parts.bias.abs()
-    error = float(((total - parts.logit[:, None]).abs() / size).max())
+    sums = [(parts.share.sum(dim=-1) + parts.bias, parts.share.abs().sum(dim=-1) + parts.bias.abs())]
+    if parts.components is not None and parts.component_bias is not None:
+        sizes = parts.components.abs().sum(dim=(-1, -2)) + parts.component_bias.abs()
+        sums.append((parts.components.sum(dim=(-1, -2)) + parts.component_bias, sizes))
+    error = max(float(((total - parts.logit[:, None]).abs() / size).max()) for total, size in sums)
     if not error <= CLOSE[anatomy.model.dtype]:
         raise VerificationFailed(
             f"The parts of a logit of {type(anatomy.model).__name__} do not add up to it (error {error:.2g}), so they"
