@@ -15,13 +15,14 @@ from torch import Tensor
 
 from whence.errors import Unsupported
 from whence.linear.chain import LinearisedModel
-from whence.linear.steps import Activated, Attention, Branches, Chain, Linear, feed_forward, normed
+from whence.linear.steps import Activated, Attention, Branches, Chain, Linear, Mixture, Step, feed_forward, normed
 from whence.models.anatomy import Anatomy, Head
 from whence.models.block import Batch, Block
 from whence.models.capture import visit_blocks, walk
+from whence.models.experts import routes
 from whence.models.precision import single
 from whence.models.values import value_maps
-from whence.models.weights import Affine, Parts
+from whence.models.weights import Affine, FeedForward, Opaque, Parts
 
 Progress = Callable[[], None]
 Secants = LinearisedModel[Branches]  # all blocks of one pass up to some depth
@@ -40,20 +41,33 @@ def secant(block: Block, values: Affine) -> Branches:
     read = states if parts.parallel else middle
     before = normed(outer.before, read)
     fed = read if outer.before is None else outer.before(read)
-    branch = parts.neurons(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
+    branch = parts.feed_forward(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
     joined = middle + (branch if outer.inside is None else outer.inside(branch)) * scale
     weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
     attends = Attention(values, weights, parts.projection)
     return Branches(
         Chain((*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])), scale),
         Chain(normed(inner.after, block.before_norm[0])),
-        Chain((*before, *feed_forward(parts.neurons, fed), *normed(outer.inside, branch)), scale),
+        Chain((*before, *_fed(parts.feed_forward, fed), *normed(outer.inside, branch)), scale),
         Chain(normed(outer.after, joined)),
         parts.parallel,
     )
 
 
-@dataclass(frozen=True, eq=False)
+def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "t m"]) -> tuple[Step, ...]:
+    """The feed-forward at what it read; of a mixture, the experts that each token had."""
+    if isinstance(forward, FeedForward):
+        return feed_forward(forward, read)
+    chosen = routes(forward, read)
+    if chosen is None:
+        raise Unsupported(
+            f"{type(forward.module).__name__} does not give what its experts give at this text, so how it made its"
+            " output is not known; ask for derivatives (contribution, dependence)."
+        )
+    return (Mixture.of(chosen, read),)
+
+
+@dataclass(eq=False)
 class Backwards:
     """One pass, to be gone back through from its last block, with no more blocks in memory than `kept` at a time.
 
@@ -74,7 +88,8 @@ class Backwards:
 
     def __iter__(self) -> Iterator[tuple[Branches, Float[Tensor, "t m"]]]:
         """Every block from the last to the first, with the states it read."""
-        blocks, end = self.blocks, self.anatomy.layers
+        blocks, self.blocks = self.blocks, ()  # so that they are freed before the next are made
+        end = self.anatomy.layers
         while blocks:
             begin = end - len(blocks)
             yield from zip(reversed(blocks), reversed(self.states[begin:end]), strict=True)

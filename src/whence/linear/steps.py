@@ -6,15 +6,17 @@ norm has its scale held, an activation its slope from zero, attention its weight
 attention of its own, and the feed-forward of the secant with other slopes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy
 import torch
 from einops import einsum, rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from whence.models.experts import Route
 from whence.models.weights import Activation, Affine, FeedForward, Norm, Projection
 
 NODES = 32  # errors of SiLU and GELU integrals stay below 2e-8 up to pre-activations of 60, 4e-6 up to 1000
@@ -180,6 +182,40 @@ class Chain:
 
     def among(self, tokens: slice) -> "Chain":
         return replace(self, steps=tuple(step.among(tokens) for step in self.steps))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Experts, each at the tokens that it had, times the factor it had there: the routing is held."""
+
+    experts: tuple[tuple[Chain, Int[Tensor, " _"], Float[Tensor, "_ 1"]], ...]
+
+    @classmethod
+    def of(cls, routes: Sequence[Route], read: Float[Tensor, "t m"]) -> "Mixture":
+        return cls(
+            tuple((Chain(feed_forward(each.expert, read[each.tokens])), each.tokens, each.factor) for each in routes)
+        )
+
+    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
+        total = torch.zeros_like(vectors)
+        for expert, tokens, factor in self.experts:
+            total.index_add_(1, tokens, expert.push(vectors[:, tokens], constants) * factor)
+        return total
+
+    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
+        total = torch.zeros_like(covectors)
+        for expert, tokens, factor in self.experts:
+            total.index_add_(1, tokens, expert.pull(covectors[:, tokens] * factor, sums))
+        return total
+
+    def among(self, tokens: slice) -> "Mixture":
+        first, last, _ = tokens.indices(1 + max(int(own[-1]) for _, own, _ in self.experts))
+        kept = []
+        for expert, own, factor in self.experts:
+            part = slice(int((own < first).sum()), int((own < last).sum()))  # ascending
+            if part.stop > part.start:
+                kept.append((expert.among(part), own[part] - first, factor[part]))
+        return Mixture(tuple(kept))
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ VALUES = frozenset({"attention", "values"})
 NORMS = frozenset({"attention", "values", "norms"})
 DERIVATIVES = frozenset({"derivatives"})
 NEURONS = NORMS | {"neurons"}
-SECANT = NEURONS | {"attention throughout"}
+SECANT = NORMS | {"secant", "attention throughout"}
 
 
 @dataclass(frozen=True)
