@@ -90,8 +90,8 @@ def test_on_real_weights(builtin, smollm2):
 
 
 def test_an_opaque_feed_forward_is_refused():
-    model = whence.load(build("mixtral"), tiny.tokenizer())
-    with pytest.raises(Unsupported, match=r"'decomposition' needs neurons.*'mixtral'"):
+    model = whence.load(build("gpt_oss"), tiny.tokenizer())
+    with pytest.raises(Unsupported, match=r"'decomposition' needs secant.*'gpt_oss'"):
         whence.measure(model, "ada bo cy", "decomposition")
 
 
