@@ -3,8 +3,21 @@
 import importlib
 import sys
 
-BENCHMARKS = ("forward", "call", "norms", "effective", "jacobian", "why", "faithful", "needles", "corpus", "head")
-BENCHMARKS += ("identity", "explorer")
+BENCHMARKS = (
+    "forward",
+    "call",
+    "norms",
+    "effective",
+    "jacobian",
+    "targets",
+    "why",
+    "faithful",
+    "needles",
+    "corpus",
+    "head",
+    "identity",
+    "explorer",
+)
 
 
 def main(names: list[str]) -> None:

@@ -20,9 +20,10 @@ from whence.sentence.why import NEEDS
 SLOWER = {"minimum_simplex", "contribution", "jacobian_local", "gradient", "gradient_local"}
 SAME = {"null", "mixing", "jacobian", "origin"}  # as others, by the same code
 SIZES = {"hidden_size": 64, "num_attention_heads": 16, "num_hidden_layers": 2, "intermediate_size": 128}
-# in a decoder every row sees sources of its own, and tokens are read past a norm
 LIMIT = HEAP + 55_000_000  # bytes in which not all blocks of eight fit
+# in a decoder every row sees sources of its own, and tokens are read past a norm
 CAUSAL = ("effective", "block", "contribution", "jacobian_local")
+PULLED = ("contribution", "gradient")  # for few targets
 
 
 def main() -> None:
@@ -36,6 +37,8 @@ def main() -> None:
             report("bert", bert, name, tokens, layers)
         if name in CAUSAL:
             report("llama", llama, name, long, [1, 2])
+        if name in PULLED:
+            report("bert", bert, name, 2 * long, [1, 2], targets=[3])
     deep = tiny.model("llama", max_position_embeddings=512, **SIZES | {"num_hidden_layers": 8})
     resident(deep)
     for name in NEEDS:
@@ -57,11 +60,11 @@ def account(model: Model, name: str, predicted: int, limit: int | None) -> None:
     print(json.dumps(cell | {"took": taken.bytes, "said": plan.takes}), flush=True)
 
 
-def report(family: str, model: Model, name: str, tokens: int, layers: list[int]) -> None:
+def report(family: str, model: Model, name: str, tokens: int, layers: list[int], **asked: list[int]) -> None:
     written = " ".join(random.Random(0).choices(tiny.WORDS, k=tokens - 2))
-    taken = took(model, written, name, {"layers": layers})
-    work, results = stated(model, tokens, name, {"layers": layers})
-    cell = {"family": family, "name": name, "tokens": tokens, "layers": len(layers)}
+    taken = took(model, written, name, {"layers": layers, **asked})
+    work, results = stated(model, tokens, name, {"layers": layers, **asked})
+    cell = {"family": family, "name": name, "tokens": tokens, "layers": len(layers), **asked}
     print(json.dumps(cell | {"took": taken.bytes, "said": work + results}), flush=True)
 
 

@@ -5,7 +5,7 @@ import torch
 
 import whence
 from tests import tiny
-from tests.families import CONFIGS, NO_VALUE_MAP, build
+from tests.families import EVERY, NO_VALUE_MAP, build
 from whence.errors import BadInput, Unsupported, VerificationFailed
 from whence.linear import secant
 from whence.linear.secant import head_at, secants
@@ -107,7 +107,7 @@ def test_on_a_real_chat(smollm2):
     assert alone.share.values[0] == pytest.approx(ds.share.values[-1, :, : last + 1], rel=1e-3, abs=1e-4)
 
 
-@pytest.mark.parametrize("family", [name for name in CONFIGS if name not in NO_VALUE_MAP])
+@pytest.mark.parametrize("family", [name for name in EVERY if name not in NO_VALUE_MAP])
 def test_every_family_of_the_table_adds_up(family):
     """At every layer; in decoders for every token of an answer."""
     model = whence.load(build(family), tiny.tokenizer())
@@ -139,15 +139,15 @@ def test_what_cannot_be_is_refused(asked, said):
 
 
 def test_what_a_model_cannot_give_is_refused():
-    experts = whence.load(build("mixtral"), tiny.tokenizer())
-    with pytest.raises(Unsupported, match=r"'share' needs neurons.*ask for 'dependence' alone"):
+    experts = whence.load(build("gpt_oss"), tiny.tokenizer())
+    with pytest.raises(Unsupported, match=r"'share' needs secant.*ask for 'dependence' alone"):
         whence.why(experts, TEXT)
     assert "share" not in whence.why(experts, TEXT, measures="dependence")
 
 
 def test_parts_that_do_not_add_up_are_refused(monkeypatch):
-    real = secant.Secant.pull
-    monkeypatch.setattr(secant.Secant, "pull", lambda *given: real(*given) * 1.02)
+    real = secant.Branches.pull
+    monkeypatch.setattr(secant.Branches, "pull", lambda *given: real(*given) * 1.02)
     with pytest.raises(VerificationFailed, match="do not add up to it"):
         whence.why(whence.load(build("llama"), tiny.tokenizer()), TEXT)
 

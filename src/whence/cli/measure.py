@@ -12,6 +12,7 @@ from whence.cli.shared import Reading, Several, Source, asked_for, going_on, rea
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
+    from whence.measures.options import Options
     from whence.text.readers import Corpus
 
 SMALL = 16_000_000  # bytes of a file that is counted before it is measured
@@ -48,9 +49,9 @@ def measure(
     out
         The folder of the run, or an address such as s3://bucket/run.
     measures
-        Names with commas between; `whence measures` lists them.
+        Names with commas between; `whence measures` lists them. Or why: what clozes and answers rest on.
     layers
-        Keep these layers only: --layers 1 6; all when not given.
+        Keep these layers only: --layers 1 6; all when not given, and of why 0, the embeddings' output.
     options
         Options of the measures, as in norm=spectral,error=0.05; the page of a measure lists its own.
     maps
@@ -83,7 +84,7 @@ def measure(
     from whence.corpus.run import run
     from whence.text import readers
 
-    requested = asked_for(_listed(measures), options)
+    requested = _requested(_listed(measures), options)
     sentences = readers.read(corpus, skip_bad=skip_bad, limit=limit, **reading(read))
     model = source.load()
     with going_on(out), _progress() as report:
@@ -107,6 +108,17 @@ def measure(
             progress=report,
         )
     _summary(out, sentences)
+
+
+def _requested(names: list[str], options: str | None) -> "list[str | Options]":
+    """Measures with their options; what is about predictions has none."""
+    from whence.corpus.plan import PREDICTIONS
+
+    if not PREDICTIONS.keys() & set(names):
+        return asked_for(names, options)
+    if options is not None:
+        raise BadInput(f"{names[0]!r} takes no --options; leave them out.")
+    return [*names]
 
 
 def _listed(names: str) -> list[str]:

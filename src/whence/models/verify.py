@@ -23,10 +23,11 @@ from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace, walk
 from whence.models.end_to_end import CLOSE, missed
+from whence.models.experts import routes
 from whence.models.families import Mlp
 from whence.models.hooks import here
 from whence.models.locate import WHERE, on_tokens_alone, probe
-from whence.models.weights import first
+from whence.models.weights import Opaque, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
@@ -159,10 +160,20 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
     ]
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
+    if isinstance(anatomy.row.mlp, Mlp) or all(_has_experts(block) for block in blocks):
+        checks.append(Check("neurons or experts give the feed-forward", "secant", summed, limit))
     if anatomy.head is not None:
         error = unlike(anatomy.head(finished), evidence.plain)
         checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
     return tuple(checks)
+
+
+def _has_experts(block: Block) -> bool:
+    """Whether the feed-forward of a block is made of experts that were found and give its output."""
+    assert block.parts is not None and isinstance(block.parts.feed_forward, Opaque)
+    norm = block.parts.feed_forward_norms.before
+    read = (block.input if block.parts.parallel else block.middle)[0]
+    return routes(block.parts.feed_forward, read if norm is None else norm(read)) is not None
 
 
 def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput
-from whence.page.bundle import HERE, digest, script, style
+from whence.page.bundle import script, style
 from whence.page.payload import payload
+from whence.page.templates import rendered
 
 if TYPE_CHECKING:
     import os
@@ -34,8 +33,6 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
         raise BadInput(
             f"A page shows what whence.measure gives, with its layers and tokens, and {_what(ds, missing)} was given."
         )
-    if "source" in ds.sizes and ds.sizes["source"] != ds.sizes["target"]:
-        raise BadInput("A page shows every target; measure without targets=.")
     file.write_text(page(ds), encoding="utf-8")
     return file
 
@@ -53,17 +50,9 @@ def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None,
     another model. `state` is what is selected when the page opens, as it stands after # in an address.
     """
     data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
-    sheet, code = style(), script() + "module_page.boot();\n"
-    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
-        title=html.escape(f"{data['finding']} · whence"),
-        finding=html.escape(data["finding"]),
-        text=html.escape(" ".join(token["shown"] for token in data["tokens"])),
-        style=sheet,
-        style_hash=digest(sheet),
-        script=code,
-        script_hash=digest(code),
-        data=_inert(data),
-    )
+    text = " ".join(token["shown"] for token in data["tokens"])
+    code = script() + "module_page.boot();\n"
+    return rendered("page.html", title=data["finding"], text=text, style=style(), script=code, data=_inert(data))
 
 
 def _inert(data: dict[str, Any]) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput, Unsupported
-from whence.page.bundle import HERE, script
+from whence.page.bundle import HERE, script, variables
 from whence.page.fields import PER_HEAD, PER_LAYER
 from whence.page.payload import payload
 from whence.plot import flattened
-from whence.plot.palette import FURNITURE, THEMES
 
 if TYPE_CHECKING:
     import xarray
@@ -20,7 +19,9 @@ ROOT = ".whence-widget"
 def widget(ds: xarray.Dataset) -> Any:
     """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow.
 
-    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention"])
+    By the decomposition if the Dataset has it, which is exact; other maps are multiplied over layers.
+
+    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
     >>> type(whence.widget(ds)).__name__
     'Flow'
     """
@@ -32,14 +33,17 @@ def widget(ds: xarray.Dataset) -> Any:
     ds = flattened(ds)
     maps = [name for name in ds.data_vars if set(ds[name].dims) in (set(PER_LAYER), set(PER_HEAD))]
     if not maps:
-        raise BadInput("The Dataset has no map from sources to targets; measure attention, norms or contribution.")
+        raise BadInput("The Dataset has no map from sources to targets; measure decomposition, norms or attention.")
+    drawn = payload(ds[maps])
+    if not drawn["flows"]:
+        raise BadInput("None of the maps has all targets in all layers; measure decomposition or contribution, of all.")
 
     class Flow(anywidget.AnyWidget):
         _esm = module()
         _css = style()
         payload = traitlets.Dict().tag(sync=True)
 
-    return Flow(payload=payload(ds[maps]))
+    return Flow(payload=drawn)
 
 
 def module() -> str:
@@ -50,7 +54,7 @@ def module() -> str:
 def style() -> str:
     """The sheet of the page, held inside the widget by nesting."""
     sheet = (HERE / "page.css").read_text(encoding="utf-8")
-    themes = {theme: "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items()) for theme in THEMES}
-    light, dark = f"{ROOT}{{{themes['light']}}}", f"{ROOT}[data-theme=dark]{{{themes['dark']}color-scheme:dark;}}"
+    light = f"{ROOT}{{{variables('light')}}}"
+    dark = f"{ROOT}[data-theme=dark]{{{variables('dark')}color-scheme:dark;}}"
     base = f"{ROOT}{{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:8px 12px;}}"
     return f"{light}\n{dark}\n{base}\n{ROOT}{{\n{sheet}\n}}\n"
