@@ -180,3 +180,16 @@ def test_control_c_says_how_to_go_on(corpus, tmp_path, capsys, monkeypatch):
         assert run(["measure", corpus, "--out", out]) == 130
     assert "the same command resumes" in capsys.readouterr().err
     assert run(["measure", corpus, "--out", out]) == 0
+
+
+def test_what_answers_rest_on(tmp_path, capsys):
+    """A run about predictions, which takes no options of measures."""
+    (tmp_path / "some.txt").write_text("Paris is the capital of [MASK].\nShe said that [MASK] left.\n")
+    asked = ["measure", str(tmp_path / "some.txt"), "--out", str(tmp_path / "run"), "--measures", "share"]
+    assert run(asked) == 0
+    assert "2 sentences, 2 tokens" in capsys.readouterr().out
+    found = whence.open_run(tmp_path / "run")
+    sums = found.pairs.groupby("sentence").share.sum() + found.tokens.bias_0
+    assert sums.to_numpy() == pytest.approx(found.tokens.logit.to_numpy(), abs=1e-3)
+    assert run([*asked, "--options", "norm=ones"]) != 0
+    assert "takes no --options" in capsys.readouterr().err

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 import whence
 from tests import tiny
 from tests.corpus.test_run import content
+from tests.families import build
 from whence.corpus.engines import ray as engine
 from whence.corpus.parts import Part
 from whence.errors import BadInput, Unsupported
+from whence.text.sentence import Sentence
 
 MEMORY = 80 * 2**20
 # what of a Worker the engine looks at before it sends it away
@@ -86,6 +88,17 @@ def test_a_node_is_killed_in_mid_run(model, cluster, tmp_path):
     for name in ("tokens/00003.parquet", "parts/00007.json"):
         (tmp_path / "here" / name).unlink()
     whence.run(model, tiny.texts(500), out=tmp_path / "here", engine="ray", workers=1, **asked)
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_what_predictions_rest_on_is_the_same_there(cluster, tmp_path):
+    decoder = whence.load(build("llama"), tiny.tokenizer())
+    asked = {"measures": "why", "part_size": 2, "threads": 1}
+    corpus = [Sentence(text, labels={"answer": " ada bo"}) for text in tiny.texts(5)]
+    whence.run(decoder, corpus, out=tmp_path / "here", **asked)
+    whence.run(decoder, corpus, out=tmp_path / "there", engine="ray", workers=1, **asked)
     assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
