@@ -12,18 +12,21 @@ from torch import Tensor
 
 import whence
 from benchmarks.clock import medians, one_thread
-from benchmarks.memory import smollm2
+from benchmarks.memory import grown, resident, smollm2
 from whence.linear.secant import Backwards, secants
 from whence.linear.steps import Branches
 from whence.measures.flow.contribution import jacobian
 from whence.measures.flow.decomposition import decomposition
+from whence.measures.flow.plan import planned
 from whence.measures.flow.prediction import Predicted, Way, dependence, shares
 from whence.models.block import Batch
 from whence.models.capture import run
 from whence.models.linearise import linearised
 from whence.models.load import Model
+from whence.sentence.why import NEEDS
 
 TOKENS, LENGTHS, ROUNDS = 128, (256, 512, 1024), 3
+LONG = (2000, 5)
 GOALS = {"sketch": 8, "head by head": 10, "why": 6, "growth": 2.6}
 
 
@@ -34,6 +37,7 @@ def main() -> None:
         _decomposition("built-in", built_in)
         _why("built-in", built_in, LENGTHS[:2])
         _why("SmolLM2", decoder, LENGTHS)
+        _long("SmolLM2", decoder)
 
 
 def _decomposition(name: str, model: Model) -> None:
@@ -67,6 +71,20 @@ def _why(name: str, model: Model, lengths: tuple[int, ...]) -> None:
         print(f"{name}, why of one prediction at {tokens} tokens: {parts} plain passes (goal {GOALS['why']} for both)")
     for short, long in pairwise(lengths):
         print(f"{name}, from {short} to {long} tokens: {seconds[long] / seconds[short]:.1f} x (goal {GOALS['growth']})")
+
+
+def _long(name: str, model: Model) -> None:
+    """A long prompt: wall time, and resident memory beyond the model over what was said beforehand."""
+    resident(model)
+    prompt, answer = (_text(model, tokens).ids[0].tolist() for tokens in LONG)
+    for measure in NEEDS:
+        said = planned(model, sum(LONG), LONG[1], [measure], None).takes
+        taken = grown(
+            lambda measure=measure: whence.why(model, prompt, answer=answer, measures=measure),
+            lambda measure=measure: whence.why(model, prompt[:9], measures=measure),
+        )
+        what = f"{name}, {measure} of {LONG[1]} tokens behind {LONG[0]:,}"
+        print(f"{what}: {taken.seconds:.0f} s, {taken.bytes / 1e9:.1f} GB (goal 4), said {said / 1e9:.1f}")
 
 
 def _shares(model: Model, batch: Batch, asked: list[Predicted]) -> Tensor:
