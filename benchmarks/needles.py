@@ -85,7 +85,7 @@ def ranks(model: Model, needle: Needle, peer: Peer | None) -> dict[str, float]:
         scored = np.array(peer(Asked(ids[:count], ids[count:], (needle.text, needle.answer)))["scores"])
         scores["FlashTrace"] = np.bincount(found.source_span.values[:count], scored)
     last = SENTENCES + 1  # the question; with what the answer begins with, two sentences
-    return {SURE: float(found.probability)} | {
+    return {SURE: found.probability.item()} | {
         f"{name}{rest}": 1 + int((values[among] > values[needle.place]).sum())
         for name, values in scores.items()
         for rest, among in {", of all": slice(None), "": slice(1, last)}.items()
