@@ -12,7 +12,7 @@ from whence.cli.shared import STANDARD_INPUT
 from whence.errors import WhenceError
 
 # one module each, with a function of the same name
-COMMANDS = ("explain", "lm_head", "identify", "measure", "report", "serve", "study", "verify", "measures")
+COMMANDS = ("explain", "why", "lm_head", "identify", "measure", "report", "serve", "study", "verify", "measures")
 
 app = App(
     name="whence",
