@@ -7,8 +7,10 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 # what a record of a prediction holds where the Dataset has it; axes are layers, then sources or spans
-NUMBERS = ("logit", "probability", "place", "bias", "share", "dependence", "carried", "carried_through")
-NUMBERS += ("span_share", "span_dependence", "component_share", "component_bias")
+NUMBERS = (
+    *("logit", "probability", "place", "bias", "share", "dependence", "carried", "carried_through"),
+    *("span_share", "span_dependence", "component_share", "component_bias"),
+)
 OF_SOURCE = {
     "token": "source_token",
     "token_id": "source_token_id",

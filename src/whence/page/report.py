@@ -9,8 +9,10 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput
+from whence.page import why
 from whence.page.bundle import HERE, digest, script, style
 from whence.page.payload import payload
+from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
-    """The path of the page written for this sentence: one file that opens offline.
+    """The path of the page written for this sentence, or this explained prediction: one file that opens offline.
 
     >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
     >>> whence.report(ds, "page.html").name
@@ -29,10 +31,14 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     file = Path(path)
     if not file.parent.is_dir():
         raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
+    if is_explained(ds):
+        file.write_text(explained(ds), encoding="utf-8")
+        return file
     missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
     if missing or not hasattr(ds, "data_vars"):
         raise BadInput(
-            f"A page shows what whence.measure gives, with its layers and tokens, and {_what(ds, missing)} was given."
+            "A page shows what whence.measure or whence.why gives, with its layers and tokens, and"
+            f" {_what(ds, missing)} was given."
         )
     if "source" in ds.sizes and ds.sizes["source"] != ds.sizes["target"]:
         raise BadInput("A page shows every target; measure without targets=.")
@@ -53,7 +59,16 @@ def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None,
     another model. `state` is what is selected when the page opens, as it stands after # in an address.
     """
     data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
-    sheet, code = style(), script() + "module_page.boot();\n"
+    return _filled(data, "page")
+
+
+def explained(ds: xarray.Dataset) -> str:
+    """The whole page of what whence.why gives, as text."""
+    return _filled(why.payload(ds), "why")
+
+
+def _filled(data: dict[str, Any], entry: str) -> str:
+    sheet, code = style(), f"{script(f'{entry}.js')}module_{entry}.boot();\n"
     return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(f"{data['finding']} · whence"),
         finding=html.escape(data["finding"]),

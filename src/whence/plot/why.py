@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,6 @@ SPACE, PIECE, LINE = "▁", "##", "⏎"
 SINK = "first token (sink)"
 CONSTANTS = "constants"
 HONEST = 0.05  # parts are told in per cent where no more than this of their sizes goes against the rest
-MEANINGS = {
-    "share": "Share: the signed part of the logit that a token's state gave; over all tokens, with the constants, they"
-    " add up to the logit.",
-    "dependence": "Dependence: the length of the derivative of the log-probability by a token's state: how much a"
-    " small change of it would do.",
-    "carried": "Through the answer: what the prompt carries of the prediction when whatever rests on the answer's own"
-    " tokens is handed on to what those rested on; by size, in per cent.",
-}
 
 
 class Row(NamedTuple):
@@ -59,7 +51,7 @@ class Explained(NamedTuple):
     finding: str
 
 
-def is_explained(ds: object) -> bool:
+def is_explained(ds: Any) -> bool:
     """Whether this is a Dataset of whence.why."""
     return {"predicted", "layer", "source"} <= set(getattr(ds, "dims", ())) and bool(measures(ds))
 
