@@ -31,7 +31,7 @@ SHADES: dict[str, dict[str, Any]] = {
     "share": {
         "title": "Share",
         "by": "sum",
-        "key": "Shade: what each token's state at {layer} gave to the logit of {token}; blue for it, orange against it.",
+        "key": "Shade: what each token's state at {layer} gave to {what}; blue for it, orange against it.",
         "meaning": "The signed part of the logit that a token's state gave; over all tokens, with the constants, the"
         " parts add up to the logit.",
     },
@@ -42,7 +42,7 @@ SHADES: dict[str, dict[str, Any]] = {
         "meaning": "The length of the derivative of the log-probability by a token's state.",
     },
     "carried": {
-        "title": "Through the answer",
+        "title": "Via the answer",
         "by": "sum",
         "key": "Shade: what the prompt carries of {token} when what rests on the answer's own tokens is handed on to"
         " the prompt.",
@@ -56,15 +56,17 @@ WORDS = {
     "sink": f"The {SINK} has {{value}} and is left out of the scale.",
     "at": "Dotted: where it is predicted.",
     "layer": "layer {layer}",
-    "embeddings": "layer 0, the embeddings",
+    "embeddings": "layer 0 (the embeddings)",
     "sources": "What gave most to {token}, at {layer}",
     "constants": CONSTANTS,
     "alternatives": "Best tokens",
     "depth": "Part of the logit that sits at {at} itself, by layer",
     "settled": "half of it from layer {layer} on",
     "heat": "Heads and feed-forwards, what each gave",
-    "percent": "In per cent of all parts, where nearly all have one sign.",
-    "more": "and {count} more in the table",
+    "percent": "Per cent of all parts, by size.",
+    "more": "The table has {count} more.",
+    "logit": "the logit of {token}",
+    "lead": "the lead of {token} over {against}",
 }
 
 

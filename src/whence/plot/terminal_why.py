@@ -132,7 +132,7 @@ def _shaded(ds: xarray.Dataset, layers: Sequence[int], width: int, color: bool) 
         values = ds[name].sel(layer=layer).values
         sink = sink_of(ds, name, values)
         end = limit(values, sink)
-        where = "layer 0, the embeddings" if layer == 0 else f"layer {layer}"
+        where = "layer 0 (the embeddings)" if layer == 0 else f"layer {layer}"
         yield from [Text(), *_wrapped(f"{UNITS[name]} by token, at {where}:", width, DIM)]
         yield from _flowing(ds, values, sink, end, width, color)
         if color:

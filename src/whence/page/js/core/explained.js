@@ -2,7 +2,7 @@
 // What the page of a prediction computes: a row of sources, the end of its scale, spans, and what is largest.
 
 import { plane, said } from "./data.js";
-import { nice, number, percent } from "./scale.js";
+import { nice, percent } from "./scale.js";
 
 /**
  * @typedef {import("./data.js").Data} Data
@@ -38,7 +38,7 @@ export function choice(data, state) {
     input = all.subarray(0, data.tokens.length);
   const one = data.predicted[at],
     sink = layers > 1 ? sinkOf(data, input, one.position) : -1;
-  const format = layers > 1 ? number : percent;
+  const format = layers > 1 ? decimal : percent;
   return { at, layer, shade, one, row, sink, end: ending(input, sink), signed: all.some((value) => value < 0), format };
 }
 
@@ -82,6 +82,14 @@ export function bySpan({ tokens, spans }, { row, shade, one, layer, sink }) {
 /** How a layer is spoken of. @param {Explained} data @param {number} layer */
 export function layerName({ layers, words }, layer) {
   return layers[layer] === 0 ? words.embeddings : said(words.layer, { layer: layers[layer] });
+}
+
+/** Two decimals, or two digits of what is smaller. @param {number} value */
+export function decimal(value) {
+  const size = Math.abs(value);
+  if (size < 0.0005) return "0";
+  const shown = size < 0.095 ? String(Number(value.toPrecision(2))) : value.toFixed(size >= 9.995 ? 1 : 2);
+  return shown.replace("-", "−");
 }
 
 /** A token inside a sentence. @param {string} token */

@@ -3,11 +3,11 @@
 
 import { said } from "../core/data.js";
 import { h, once } from "../core/dom.js";
-import { bySpan, layerName, quoted } from "../core/explained.js";
+import { bySpan, decimal, layerName, quoted } from "../core/explained.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid, roomIn } from "../core/grid.js";
-import { nice, number, percent, scale } from "../core/scale.js";
-import { bars, depth, layerAt, written } from "./spans.js";
+import { limit, percent, scale } from "../core/scale.js";
+import { bars, depth, layerAt } from "./spans.js";
 
 /**
  * @typedef {import("../core/explained.js").Explained} Explained
@@ -16,7 +16,8 @@ import { bars, depth, layerAt, written } from "./spans.js";
  * @typedef {import("../core/scale.js").Palette} Palette
  */
 
-const MOST = 12; // bars
+const MOST = 12, // bars
+  ROOMY = { rows: 16, wide: 48 }; // a heat map with numbers in its cells
 
 /**
  * @param {HTMLElement} container @param {Explained} data @param {import("../core/state.js").State} state
@@ -28,7 +29,13 @@ export function render(container, data, state, chosen, palette) {
     { one, layer, shade } = chosen,
     spans = bySpan(data, chosen);
   const panes = once(body, () => paned(body, data));
-  say(said(words.sources, { token: quoted(one.token), layer: layerName(data, layer) }), subtitle(data, chosen, spans));
+  say(said(words.sources, { token: quoted(one.token), layer: layerName(data, layer) }), subtitle(data, chosen, spans), {
+    name: "spans",
+    table: () => ({
+      header: ["predicted", "predicted_token", "layer", "span", shade.name],
+      rows: spans.map(({ name, value }) => [one.position, one.token, data.layers[layer], name, value]),
+    }),
+  });
   const drawn = {
     spans: (colors) => bars(listed(data, chosen, spans), roomIn(panes.spans, 280), colors, shade.title),
     best: (colors) => bars(best(one), roomIn(panes.best, 240), colors, words.alternatives),
@@ -71,8 +78,8 @@ function paned(body, data) {
 
 /** @param {Explained} data @param {Chosen} chosen @param {Span[]} spans */
 function subtitle({ words }, { shade }, spans) {
-  const more = spans.length > MOST ? ` ${said(words.more, { count: spans.length - MOST })}.` : "";
-  return `${shade.meaning}${spans[0].share === null ? "" : ` ${words.percent}`}${more.replace(" a", " A")}`;
+  const more = spans.length > MOST ? ` ${said(words.more, { count: spans.length - MOST })}` : "";
+  return `${shade.meaning}${spans[0].share === null ? "" : ` ${words.percent}`}${more}`;
 }
 
 /**
@@ -81,7 +88,8 @@ function subtitle({ words }, { shade }, spans) {
  */
 function listed({ words, shades }, { one, layer, shade, format }, spans) {
   const found = spans.slice(0, MOST).map((span) => ({
-    ...{ name: span.name, value: span.value, text: written(span, format), note: span.sink ? "sink" : "" },
+    ...{ name: span.name, value: span.value, text: format(span.value), note: span.sink ? "sink" : "" },
+    share: span.share === null ? "" : percent(span.share),
   }));
   const constant = shade === shades[0] && shade.by === "sum" ? one.bias[layer] : 0;
   return Math.abs(constant) >= 0.005
@@ -102,17 +110,21 @@ function heat(container, data, { at }, palette) {
   const { blocks, components, values } = data.heat,
     rows = values[at],
     depthwise = (row) => blocks.length - 1 - row,
-    end = nice(Math.max(...rows.flat().map(Math.abs))) || 1,
+    numbers = Float32Array.from(rows.flat()),
+    end = limit(numbers),
+    roomy = blocks.length <= ROOMY.rows && roomIn(container) / components.length >= ROOMY.wide,
     cell = once(container.parentElement, () => ({ row: 0, column: 0 }));
   const spec = (colors) => ({
-    ...{ name: data.words.heat, heading: data.words.heat, corner: "layer", wide: 64, tall: 22, numbers: true },
+    ...{ name: data.words.heat, heading: data.words.heat, corner: "layer", wide: 64, numbers: roomy },
+    tall: roomy ? 24 : 15,
     labels: /** @type {"bottom"} */ ("bottom"),
     rows: blocks.map((block) => ({ text: String(block) })).reverse(),
     columns: components.map((text) => ({ text })),
     value: (row, column) => rows[depthwise(row)][column],
-    ...{ scale: scale(colors, end, true), beyond: false, format: number, brief: number, selected: { ...cell } },
+    ...{ scale: scale(colors, end, true), format: decimal, brief: decimal, selected: { ...cell } },
+    beyond: numbers.some((value) => Math.abs(value) > end),
     describe: (row, column) =>
-      `layer ${blocks[depthwise(row)]}, ${components[column]}\n${number(rows[depthwise(row)][column])}`,
+      `layer ${blocks[depthwise(row)]}, ${components[column]}\n${decimal(rows[depthwise(row)][column])}`,
     select: (found) => {
       Object.assign(cell, found);
       grid(container, spec(palette), palette);

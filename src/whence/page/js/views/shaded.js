@@ -4,7 +4,7 @@
 import { said } from "../core/data.js";
 import { announce, h, hush, once, tell } from "../core/dom.js";
 import { layerName, quoted } from "../core/explained.js";
-import { inkOn, percent, scale } from "../core/scale.js";
+import { inkOn, number, percent, scale } from "../core/scale.js";
 import { roving } from "../core/walk.js";
 
 /**
@@ -13,7 +13,8 @@ import { roving } from "../core/walk.js";
  * @typedef {import("../core/scale.js").Palette} Palette
  */
 
-const STEPS = 24;
+const STEPS = 24,
+  VISIBLE = 0.03; // of the scale: what is smaller is not hatched
 
 /**
  * @param {HTMLElement} container @param {Explained} data @param {Chosen} chosen @param {Palette} palette
@@ -30,11 +31,16 @@ export function render(container, data, chosen, palette, choose) {
     chip.style.backgroundColor = color ? shade.color(row[place]) : "";
     chip.style.color = color ? inkOn(color) : "";
     chip.classList.toggle("sink", place === sink);
-    chip.classList.toggle("against", row[place] < 0 && place !== sink);
+    chip.classList.toggle("against", row[place] < -VISIBLE * chosen.end && place !== sink);
     chip.classList.toggle("at", place === one.position);
     if (shown.includes(place)) chip.setAttribute("aria-pressed", String(place === one.place));
     chip.setAttribute("aria-label", describe(data, chosen, place));
     chip.onclick = () => shown.includes(place) && choose(shown.indexOf(place));
+    chip.onkeydown = (event) => {
+      if (!["Enter", " "].includes(event.key)) return;
+      event.preventDefault();
+      chip.click();
+    };
     chip.onpointermove = (event) => tell(event, describe(data, chosen, place));
   }
   roving(parts.text, parts.chips, parts.here, (place) => announce(describe(data, chosen, (parts.here = place))));
@@ -65,24 +71,25 @@ function answers({ row, asked }, data, chosen, choose) {
  * @param {ReturnType<typeof build>} parts @param {import("../core/scale.js").Scale} shade @param {Explained} data
  * @param {Chosen} chosen
  */
-function legend(
-  { blocks, low, high, key },
-  shade,
-  data,
-  { one, layer, row, sink, shade: { key: about }, signed, format },
-) {
+function legend({ blocks, low, high, key }, shade, data, { one, layer, row, sink, shade: about, signed, format }) {
   const { words } = data,
     from = signed ? -shade.limit : 0;
   for (const [step, block] of blocks.entries())
     block.style.backgroundColor = shade.color(from + ((shade.limit - from) * (step + 0.5)) / STEPS);
-  low.textContent = format(from);
-  high.textContent = `${row.some((value, at) => at !== sink && value > shade.limit) ? "≥ " : ""}${format(shade.limit)}`;
+  const end = (value) => (data.variables[about.name].shape[1] > 1 ? number(value) : format(value));
+  low.textContent = end(from);
+  high.textContent = `${row.some((value, at) => at !== sink && value > shade.limit) ? "≥ " : ""}${end(shade.limit)}`;
   const told = [
-    said(about, { token: quoted(one.token), layer: layerName(data, layer) }),
+    said(about.key, { what: what(words, one), token: quoted(one.token), layer: layerName(data, layer) }),
     words.at,
     sink >= 0 ? said(words.sink, { value: format(row[sink]) }) : "",
   ];
   key.textContent = told.filter(Boolean).join(" ");
+}
+
+/** @param {Record<string, string>} words @param {import("../core/explained.js").Predicted} one */
+function what(words, { token, against }) {
+  return said(against ? words.lead : words.logit, { token: quoted(token), against: quoted(against) });
 }
 
 /** @param {HTMLElement} container @param {Explained} data */
@@ -98,13 +105,11 @@ function build(container, data) {
     ),
   );
   const shown = new Set(predicted.map(({ place }) => place));
-  const chips = data.tokens.map(({ read, special }, place) =>
-    h(
-      "button",
-      { ...look, class: `piece${special ? " special" : ""}${shown.has(place) ? " asked" : ""}`, dir: "auto" },
-      read,
-    ),
-  );
+  const chips = data.tokens.map(({ read, special }, place) => {
+    const kind = `piece${special ? " special" : ""}${shown.has(place) ? " asked" : ""}`;
+    const can = { role: "button", "aria-disabled": shown.has(place) ? null : "true", onpointerleave: hush };
+    return h("span", { class: kind, dir: "auto", ...can }, read); // inline: no line breaks inside a word
+  });
   /** @type {Map<number, HTMLElement>} */
   const ghosts = new Map();
   const text = h("div", { class: "prose", role: "toolbar", "aria-label": words.text });

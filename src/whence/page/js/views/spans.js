@@ -2,17 +2,17 @@
 // Bars: the strongest spans of a prediction, its best tokens, and how much of it sits where it is predicted, by layer.
 
 import { MONO, SANS, fitted, svg, textWidth } from "../core/dom.js";
-import { number, percent } from "../core/scale.js";
+import { percent } from "../core/scale.js";
 
 /**
  * @typedef {import("../core/scale.js").Palette} Palette
- * @typedef {{ name: string, value: number, text: string, note?: string }} Bar
+ * @typedef {{ name: string, value: number, text: string, share?: string, note?: string }} Bar
  */
 
 const TALL = 24,
   SIZE = 12.5,
   LABEL = 190,
-  NUMBER = 96;
+  NUMBER = 56; // the room of a number behind the bars
 
 /**
  * Signed bars from a common zero; what is negative goes to the left, orange and hatched.
@@ -20,7 +20,8 @@ const TALL = 24,
  */
 export function bars(bars, width, palette, title) {
   const label = Math.min(LABEL, width * 0.4, Math.max(...bars.map(({ name }) => textWidth(name, SIZE))) + 4),
-    room = width - label - NUMBER - 8,
+    shared = bars.some(({ share }) => share),
+    room = width - label - NUMBER * (shared ? 2 : 1) - 8,
     most = Math.max(...bars.map(({ value }) => value), 0),
     least = Math.min(...bars.map(({ value }) => value), 0),
     unit = room / (most - least || 1),
@@ -33,10 +34,11 @@ export function bars(bars, width, palette, title) {
   });
   const hatch = `hatch-${palette.paper.slice(1)}`;
   picture.append(svg("defs", {}, hatching(hatch, palette)));
-  for (const [place, { name, value, text, note }] of bars.entries()) {
+  for (const [place, { name, value, text, share = "", note }] of bars.entries()) {
     const y = place * TALL,
       long = Math.max(Math.abs(value) * unit, 1),
-      x = value < 0 ? zero - long : zero;
+      x = value < 0 ? zero - long : zero,
+      end = { y: y + 17, "text-anchor": "end", "font-family": SANS };
     const fill = value < 0 ? `url(#${hatch})` : note ? palette.line : palette.sequential.at(-4);
     picture.append(
       svg(
@@ -45,7 +47,8 @@ export function bars(bars, width, palette, title) {
         svg("title", {}, `${name}: ${text}${note ? `, ${note}` : ""}`),
         svg("text", { x: 0, y: y + 17, "unicode-bidi": "isolate" }, fitted(name, label, SIZE)),
         svg("rect", { x, y: y + 4, width: long, height: TALL - 8, rx: 2, fill }),
-        svg("text", { x: width, y: y + 17, "text-anchor": "end", "font-family": SANS }, text),
+        svg("text", { ...end, x: width - (shared ? NUMBER : 0) }, text),
+        svg("text", { ...end, x: width, fill: palette.muted }, share),
       ),
     );
     if (note && long > textWidth(note, 11, SANS) + 12)
@@ -105,9 +108,4 @@ export function depth(parts, layers, layer, width, palette, title) {
 export function layerAt(share, width, count) {
   const at = ((share * width - DEPTH.left) / (width - DEPTH.left - 10)) * (count - 1);
   return Math.min(Math.max(Math.round(at), 0), count - 1);
-}
-
-/** How a span is written: its value, and in per cent where that can be said. */
-export function written({ value, share }, format = number) {
-  return share === null ? format(value) : `${format(value)}  ${percent(share)}`;
 }
