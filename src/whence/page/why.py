@@ -26,11 +26,12 @@ from whence.plot.why import (
 if TYPE_CHECKING:
     import xarray
 
-# What can be shaded: `by` says how the tokens of a span go together, `axes` what its numbers are over.
+# What can be shaded; `by` says how the tokens of a span go together.
 SHADES: dict[str, dict[str, Any]] = {
     "share": {
         "title": "Share",
         "by": "sum",
+        "most": "What gave most to {token}, at {layer}",
         "key": "Shade: what each token's state at {layer} gave to {what}; blue for it, orange against it.",
         "meaning": "The signed part of the logit that a token's state gave; over all tokens, with the constants, the"
         " parts add up to the logit.",
@@ -38,12 +39,14 @@ SHADES: dict[str, dict[str, Any]] = {
     "dependence": {
         "title": "Dependence",
         "by": "length",
+        "most": "What {token} depends on most, at {layer}",
         "key": "Shade: how much {token} would change with a small change of each token's state at {layer}.",
         "meaning": "The length of the derivative of the log-probability by a token's state.",
     },
     "carried": {
         "title": "Via the answer",
         "by": "sum",
+        "most": "What {token} rests on in the prompt",
         "key": "Shade: what the prompt carries of {token} when what rests on the answer's own tokens is handed on to"
         " the prompt.",
         "meaning": "The prompt's part by size, in per cent, when what rests on the answer's own tokens is handed on to"
@@ -52,12 +55,12 @@ SHADES: dict[str, dict[str, Any]] = {
 }
 WORDS = {
     "answer": "The answer: choose a token",
+    "predictions": "The predictions: choose one",
     "text": "The text, token by token",
     "sink": f"The {SINK} has {{value}} and is left out of the scale.",
     "at": "Dotted: where it is predicted.",
     "layer": "layer {layer}",
     "embeddings": "layer 0 (the embeddings)",
-    "sources": "What gave most to {token}, at {layer}",
     "constants": CONSTANTS,
     "alternatives": "Best tokens",
     "depth": "Part of the logit that sits at {at} itself, by layer",
@@ -125,7 +128,7 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 def _predicted(one: Explained, part: xarray.Dataset, ds: xarray.Dataset) -> dict[str, Any]:
     """One prediction; `place` is where its token stands in the text, -1 where it does not."""
     stands = one.position + 1
-    answered = "source_is_answer" in ds.coords and bool(ds["source_is_answer"].values[stands])
+    answered = "source_is_answer" in ds.coords and bool(ds["source_is_answer"].values[stands]) and one.place is not None
     depth = profile(part)
     bias = part["bias"].values if "bias" in part else np.zeros(part.sizes["layer"])
     return one._asdict() | {

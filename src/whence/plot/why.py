@@ -84,11 +84,11 @@ def in_percent(values: np.ndarray, bias: float) -> bool:
     return bool(sizes > 0 and abs(abs(parts.sum()) - sizes) <= HONEST * sizes)
 
 
-def rows(ds: xarray.Dataset, layer: int = 0) -> list[Row]:
-    """The sources of one prediction by span, or by token where there are no spans, the largest first."""
+def rows(ds: xarray.Dataset) -> list[Row]:
+    """The sources of one prediction, at its first layer, by span or else by token, the largest first."""
     names = measures(ds)
-    values = {name: _by_span(ds, name).sel(layer=layer).values for name in names}
-    by_token = ds[names[0]].sel(layer=layer).values
+    values = {name: _by_span(ds, name).isel(layer=0).values for name in names}
+    by_token = ds[names[0]].isel(layer=0).values
     of_source = ds["source_span"].values if "source_span" in ds.coords else np.arange(len(by_token))
     sink = sink_of(ds, names[0], by_token)
     labels = span_names(ds)
@@ -99,6 +99,7 @@ def rows(ds: xarray.Dataset, layer: int = 0) -> list[Row]:
             labels[span], {name: float(numbers[span]) for name, numbers in values.items()}, _sink(sink, of_source, span)
         )
         for span in range(len(labels))
+        if any(numbers[span] for numbers in values.values())  # what is behind the prediction gave nothing
     ]
     return sorted(listed, key=lambda row: -abs(row.values[names[0]]))
 
@@ -195,7 +196,7 @@ def _predicted(ds: xarray.Dataset, found: Explained) -> str:
 def _most(ds: xarray.Dataset, found: Explained) -> str:
     """The two tokens that gave most of it at layer 0, the sink told apart."""
     name = measures(ds)[0]
-    values = ds[name].sel(layer=0).values
+    values = ds[name].isel(layer=0).values
     sink = sink_of(ds, name, values)
     order = np.argsort(-values if found.logit >= 0 or name != "share" else values, kind="stable")
     best = [int(place) for place in order if place != sink][:2]
@@ -205,7 +206,8 @@ def _most(ds: xarray.Dataset, found: Explained) -> str:
     parts = [f"{number(values[place])} from {token}" for place, token in zip(best, tokens, strict=True)]
     parts[0] = parts[0].replace(" from ", " came from ", 1)
     parts += [] if sink is None else [f"{number(values[sink])} from the {SINK}"]
-    of = "of that" if found.against else f"of its logit of {number(found.logit)}"
+    logit = "the sum of its logits," if found.place is None else "its logit of"
+    of = "of that" if found.against else f"of {logit} {number(found.logit)}"
     return f"; {of}, {_listed(parts)}"
 
 

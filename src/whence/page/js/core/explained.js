@@ -10,7 +10,7 @@ import { nice, percent } from "./scale.js";
  *   place: number, against: string, alternatives: [string, number][], settled: number | null, finding: string,
  *   depth: number[] | null, bias: number[], sizes: (number | null)[] }} Predicted  `place` is where its token stands in
  *   the text, -1 where it does not; `sizes` by layer what the sizes of its parts add up to, null where some cancel
- * @typedef {{ name: string, title: string, by: "sum" | "length", key: string, meaning: string }} Shade
+ * @typedef {{ name: string, title: string, by: "sum" | "length", most: string, key: string, meaning: string }} Shade
  * @typedef {{ text: string, shown: string, read: string, word: string, special: boolean, gap: boolean, line: boolean,
  *   span: number }} Piece  a token of the text: `read` as people read it, `gap` a space before, `line` a break behind
  * @typedef {{ blocks: number[], components: string[], values: number[][][] }} Heat
@@ -56,7 +56,8 @@ export function ending(input, sink) {
 }
 
 /**
- * The row by span, the largest size first; lengths of a span's tokens go together as the root of their squares.
+ * The row by span, the largest size first, without what gave nothing; lengths of a span's tokens go together as the
+ * root of the sum of their squares.
  * @param {Pick<Explained, "tokens" | "spans">} data
  * @param {Pick<Chosen, "row" | "shade" | "one" | "layer" | "sink">} chosen
  * @returns {Span[]}
@@ -71,12 +72,11 @@ export function bySpan({ tokens, spans }, { row, shade, one, layer, sink }) {
   const values = shade.by === "length" ? found.map(Math.sqrt) : found,
     whole = shade.by === "sum" ? one.sizes[layer] : null;
   const alone = sink >= 0 && count[tokens[sink].span] === 1 ? tokens[sink].span : -1;
-  return [...values]
-    .map((value, place) => ({
-      ...{ name: spans[place], value, sink: place === alone },
-      share: whole ? value / whole : null,
-    }))
-    .sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  const all = [...values].map((value, place) => ({
+    ...{ name: spans[place], value, sink: place === alone },
+    share: whole ? value / whole : null,
+  }));
+  return all.filter(({ value }) => value).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
 }
 
 /** How a layer is spoken of. @param {Explained} data @param {number} layer */

@@ -29,7 +29,7 @@ export function render(container, data, state, chosen, palette) {
     { one, layer, shade } = chosen,
     spans = bySpan(data, chosen);
   const panes = once(body, () => paned(body, data));
-  say(said(words.sources, { token: quoted(one.token), layer: layerName(data, layer) }), subtitle(data, chosen, spans), {
+  say(said(shade.most, { token: quoted(one.token), layer: layerName(data, layer) }), subtitle(data, chosen, spans), {
     name: "spans",
     table: () => ({
       header: ["predicted", "predicted_token", "layer", "span", shade.name],
@@ -79,7 +79,7 @@ function paned(body, data) {
 /** @param {Explained} data @param {Chosen} chosen @param {Span[]} spans */
 function subtitle({ words }, { shade }, spans) {
   const more = spans.length > MOST ? ` ${said(words.more, { count: spans.length - MOST })}` : "";
-  return `${shade.meaning}${spans[0].share === null ? "" : ` ${words.percent}`}${more}`;
+  return `${shade.meaning}${(spans[0]?.share ?? null) === null ? "" : ` ${words.percent}`}${more}`;
 }
 
 /**

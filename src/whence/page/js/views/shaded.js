@@ -32,7 +32,7 @@ export function render(container, data, chosen, palette, choose) {
     chip.style.color = color ? inkOn(color) : "";
     chip.classList.toggle("sink", place === sink);
     chip.classList.toggle("against", row[place] < -VISIBLE * chosen.end && place !== sink);
-    chip.classList.toggle("at", place === one.position);
+    chip.classList.toggle("at", place === one.position && one.rank !== null);
     if (shown.includes(place)) chip.setAttribute("aria-pressed", String(place === one.place));
     chip.setAttribute("aria-label", describe(data, chosen, place));
     chip.onclick = () => shown.includes(place) && choose(shown.indexOf(place));
@@ -81,7 +81,7 @@ function legend({ blocks, low, high, key }, shade, data, { one, layer, row, sink
   high.textContent = `${row.some((value, at) => at !== sink && value > shade.limit) ? "≥ " : ""}${end(shade.limit)}`;
   const told = [
     said(about.key, { what: what(words, one), token: quoted(one.token), layer: layerName(data, layer) }),
-    words.at,
+    one.rank === null ? "" : words.at,
     sink >= 0 ? said(words.sink, { value: format(row[sink]) }) : "",
   ];
   key.textContent = told.filter(Boolean).join(" ");
@@ -95,6 +95,7 @@ function what(words, { token, against }) {
 /** @param {HTMLElement} container @param {Explained} data */
 function build(container, data) {
   const { words, predicted } = data,
+    choose = predicted.some(({ place }) => place >= 0) ? words.answer : words.predictions,
     look = { type: "button", onpointerleave: hush };
   const asked = predicted.map(({ token, probability }) =>
     h(
@@ -116,16 +117,16 @@ function build(container, data) {
   for (const [place, chip] of chips.entries()) {
     text.append(data.tokens[place].gap ? " " : "", chip);
     for (const [at, one] of predicted.entries())
-      if (one.position === place && one.place < 0) {
+      if (one.position === place && one.place < 0 && one.rank !== null) {
         ghosts.set(at, h("span", { class: "ghost", dir: "auto" }, `→ ${one.token}`));
         text.append(" ", ghosts.get(at));
       }
     if (data.tokens[place].line) text.append(h("br"));
   }
-  const row = h("div", { class: "sentence", role: "toolbar", "aria-label": words.answer }, ...asked),
+  const row = h("div", { class: "sentence", role: "toolbar", "aria-label": choose }, ...asked),
     blocks = Array.from({ length: STEPS }, () => h("i", {}));
   const [bar, low, high, key] = [h("span", { class: "ramp" }, ...blocks), h("span"), h("span"), h("span")];
-  container.append(h("div", { class: "answers" }, h("h3", {}, words.answer), row), text);
+  container.append(h("div", { class: "answers" }, h("h3", {}, choose), row), text);
   container.append(h("p", { class: "subtitle legend" }, h("span", { class: "scale" }, low, bar, high), key));
   return { row, asked, text, chips, ghosts, blocks, low, high, key, here: 0 };
 }
