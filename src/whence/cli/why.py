@@ -160,9 +160,8 @@ def _in_flags(asked: dict[str, Any]) -> Iterator[None]:
         yield
     except WhenceError as error:
         names = "|".join([*asked, "measures"])
-        message = re.sub(
-            rf"(?<!in Python: )\b({names})=(?!\w)", lambda match: f"--{match[1].replace('_', '-')}", str(error)
-        )
+        message = re.sub(r", in Python: \w+=", "", str(error))
+        message = re.sub(rf"\b({names})=(?!\w)", lambda match: f"--{match[1].replace('_', '-')}", message)
         raise type(error)(message) from error
 
 

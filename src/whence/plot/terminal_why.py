@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -151,7 +151,7 @@ def _flowing(
         if place is None:
             piece, before = Text(f"… {len(tokens) - MOST_TOKENS} tokens …", style=DIM), "  "
         else:
-            style = _look(values[place], place == sink, bool(special[place]), end, bool((values < 0).any()))
+            style = _look(float(values[place]), place == sink, bool(special[place]), end, bool((values < 0).any()))
             piece = Text(_closed(worded(tokens[place])), style=style)
             before = " " if spaces[place] and line.cell_len else ""
             if not color:
@@ -224,7 +224,7 @@ def _written(column: str, value: float) -> str:
     return _percent(value) if column == "carried" else number(value)
 
 
-def _percent(value: float) -> str:
+def _percent(value: float | np.floating[Any]) -> str:
     return f"{100 * value:.0f} %".replace("-", "−")
 
 

@@ -156,7 +156,7 @@ def chance(probability: float) -> str:
     return f"{100 * probability:.{0 if probability >= 0.095 else 1 if probability >= 0.00095 else 2}f} %"
 
 
-def number(value: float) -> str:
+def number(value: float | np.floating[Any]) -> str:
     """Two decimals, or two digits of what is smaller."""
     size = abs(value)
     shown = f"{value:.1f}" if size >= 9.995 else f"{value:.2g}" if 0.0005 <= size < 0.095 else f"{value:.2f}"

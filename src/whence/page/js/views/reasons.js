@@ -78,8 +78,9 @@ function paned(body, data) {
 
 /** @param {Explained} data @param {Chosen} chosen @param {Span[]} spans */
 function subtitle({ words }, { shade }, spans) {
-  const more = spans.length > MOST ? ` ${said(words.more, { count: spans.length - MOST })}` : "";
-  return `${shade.meaning}${(spans[0]?.share ?? null) === null ? "" : ` ${words.percent}`}${more}`;
+  const told = spans.some(({ share }) => share !== null) ? words.percent : "",
+    more = spans.length > MOST ? said(words.more, { count: spans.length - MOST }) : "";
+  return [shade.meaning, told, more].filter(Boolean).join(" ");
 }
 
 /**
