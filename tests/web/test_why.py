@@ -102,7 +102,8 @@ def test_keys_alone(opened, answered):
     page.keyboard.press("Enter")
     painted(page)
     assert "“fay” is predicted" in page.inner_text("h1")
-    nameless = "all => all.filter((one) => one.checkVisibility() && !(one.getAttribute('aria-label') || one.innerText || one.labels?.length)).length"
+    name = "one.getAttribute('aria-label') || one.innerText || one.labels?.length"
+    nameless = f"all => all.filter((one) => one.checkVisibility() && !({name})).length"
     assert page.eval_on_selector_all("button, input, [role=button], [tabindex]", nameless) == 0
 
 

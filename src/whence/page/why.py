@@ -63,7 +63,7 @@ WORDS = {
     "embeddings": "layer 0 (the embeddings)",
     "constants": CONSTANTS,
     "alternatives": "Best tokens",
-    "depth": "Part of the logit that sits at {at} itself, by layer",
+    "depth": "Part of it that sits at {at} itself, by layer",
     "settled": "half of it from layer {layer} on",
     "heat": "Heads and feed-forwards, what each gave",
     "percent": "Per cent of all parts, by size.",

@@ -117,7 +117,7 @@ def _parts(head: Text, parts: Sequence[str], width: int, between: str = ", ") ->
         if place and line.cell_len + cell_len(shown) > width:
             line.rstrip()
             yield line
-            line = Text(" " * indent)
+            line = Text(" " * indent, style=head.style)
         line.append(shown + " ")
     line.rstrip()
     yield line
@@ -133,10 +133,14 @@ def _shaded(ds: xarray.Dataset, layers: Sequence[int], width: int, color: bool) 
         sink = sink_of(ds, name, values)
         end = limit(values, sink)
         where = "layer 0 (the embeddings)" if layer == 0 else f"layer {layer}"
-        yield from [Text(), *_wrapped(f"{UNITS[name]} by token, at {where}:", width, DIM)]
+        yield from [Text(), *_wrapped(f"{_unit(ds, name)} by token, at {where}:", width, DIM)]
         yield from _flowing(ds, values, sink, end, width, color)
         if color:
             yield from [*_legend(name, end, values, sink, width)]
+
+
+def _unit(ds: xarray.Dataset, name: str) -> str:
+    return "Part of the lead" if name == "share" and "against_token" in ds.coords else UNITS[name]
 
 
 def _flowing(
@@ -244,7 +248,7 @@ def _depth(ds: xarray.Dataset, found: Explained, width: int, color: bool) -> Ite
     layers = ds["layer"].values
     since = "" if found.settled is None else f": half of it from layer {found.settled} on"
     yield Text()
-    yield from _wrapped(f"Part of the logit that sits at “{found.at}” itself{since}", width, BOLD)
+    yield from _wrapped(f"{_unit(ds, 'share')} that sits at “{found.at}” itself{since}", width, BOLD)
     if color and len(layers) + 12 <= width:
         steps = np.clip(np.round(parts * (len(BARS) - 1)), 0, len(BARS) - 1).astype(int)
         bars = "".join(BARS[step] for step in steps)
