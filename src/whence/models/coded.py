@@ -175,18 +175,22 @@ def _grown(tokenizer: Any, ids: list[int], text: str) -> list[Span | None] | Non
     unfinished character are given the character that they become.
     """
     before = len(text) - len(tokenizer.decode(ids, clean_up_tokenization_spaces=False))  # a space the decoder drops
-    ends, first, offset = [], 0, before
+    ends: list[int] = []
+    whole: list[bool] = []  # whether each id ends a character
+    first, offset = 0, before
     for place in range(len(ids)):
         window = tokenizer.decode(ids[first : place + 1], clean_up_tokenization_spaces=False)
         ends.append(offset + len(window.rstrip(UNFINISHED)))
-        if place - first >= WINDOW and not window.endswith(UNFINISHED):
+        whole.append(not window.endswith(UNFINISHED))
+        if place - first >= WINDOW and whole[-1]:
             first = place  # one token stays as what the next is decoded behind
-            offset = ends[-1] - len(tokenizer.decode(ids[place:][:1], clean_up_tokenization_spaces=False))
+            offset = ends[-1] - len(tokenizer.decode(ids[place : place + 1], clean_up_tokenization_spaces=False))
     if before < 0 or ends != sorted(ends) or ends[-1:] != [len(text)]:
         return None
     starts = [0, *ends[:-1]]
-    following = [next((end for end in ends[place:] if end > start), start) for place, start in enumerate(starts)]
-    return list(zip(starts, following, strict=True))
+    for place in reversed(range(len(ids) - 1)):
+        ends[place] = ends[place] if whole[place] else ends[place + 1]
+    return list(zip(starts, ends, strict=True))
 
 
 def _searched(tokenizer: Any, texts: list[str], ids: list[int]) -> tuple[list[int | None], list[Span | None]]:
