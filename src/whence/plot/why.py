@@ -158,7 +158,7 @@ def chance(probability: float) -> str:
 
 def number(value: float | np.floating[Any]) -> str:
     """Two decimals, or two digits of what is smaller."""
-    size = float(abs(value))
+    size = abs(float(value))
     shown = f"{value:.1f}" if size >= 9.995 else f"{value:.2g}" if 0.0005 <= size < 0.095 else f"{value:.2f}"
     return shown.replace("-", "−")
 
