@@ -53,7 +53,7 @@ pytest: $(VENV)/.ready-dev ## the tests alone
 whole: $(VENV)/.ready-dev ## the tests that run the longest studies whole, which `make test` leaves out
 	OMP_NUM_THREADS=1 $(RUN) pytest -n $(WORKERS) --dist worksteal -m whole
 
-mutants: $(VENV)/.ready-dev ## sixty faults put into a copy of measures and corpus, one at a time: do the tests notice? (20 minutes)
+mutants: $(VENV)/.ready-dev ## sixty faults put into a copy of measures and corpus, one at a time: do the tests notice? (40 minutes)
 	OMP_NUM_THREADS=1 nice $(RUN) tests.mutants
 
 bench: $(VENV)/.ready-dev ## the benchmarks

@@ -3,7 +3,19 @@
 import importlib
 import sys
 
-BENCHMARKS = ("forward", "call", "norms", "effective", "jacobian", "why", "corpus", "head", "identity", "explorer")
+BENCHMARKS = (
+    "forward",
+    "call",
+    "norms",
+    "effective",
+    "jacobian",
+    "targets",
+    "why",
+    "corpus",
+    "head",
+    "identity",
+    "explorer",
+)
 
 
 def main(names: list[str]) -> None:

@@ -19,8 +19,8 @@ from transformers import BertConfig, BertModel, PretrainedConfig, PreTrainedMode
 
 import whence
 from benchmarks.clock import medians, one_thread
-from whence.linear.direct import direct
-from whence.linear.fold import fold
+from whence.linear.matrices import matrices
+from whence.linear.tangent import by_parts
 from whence.measures.flow.contribution import Flow, jacobian, jacobian_local
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
@@ -101,7 +101,7 @@ def compare(name: str, anatomy: Anatomy, given: Batch) -> None:
         {
             "products": lambda: products(sizes.width),
             "exact": lambda: jacobian(anatomy, given, mode="exact", sources=range(sizes.sources)),
-            "maps": lambda: within(anatomy, given, lambda step: fold(step, direct(step), ROWS // sizes.tokens)),
+            "maps": lambda: within(anatomy, given, lambda step: matrices(step, by_parts(step), ROWS // sizes.tokens)),
             "sketch": lambda: flows.append(jacobian(anatomy, given, mode="sketch")),
             "tangents": lambda: jacobian(anatomy, given, mode="exact", layers=[1], sources=[3]),
             "batched": lambda: within(anatomy, given, batched_reverse),

@@ -39,8 +39,7 @@ def main(names: list[str] | None = None) -> None:
         for length in LENGTHS:
             for name in names or MEASURES:
                 for asked in ASKED:
-                    if "targets" not in asked or "targets" in MEASURES[name].options:
-                        cell(model_name, model, length, name, asked)
+                    cell(model_name, model, length, name, asked)
 
 
 def cell(model_name: str, model: Model, length: int, name: str, asked: dict[str, Any]) -> None:
@@ -57,9 +56,10 @@ def cell(model_name: str, model: Model, length: int, name: str, asked: dict[str,
 def stated(model: Model, length: int, name: str, asked: dict[str, Any]) -> tuple[int, int]:
     """Bytes alive while it is computed, and those of the result."""
     layers = asked.get("layers", list(range(1, model.anatomy.layers + 1)))
-    asked = with_options([name], {key: value for key, value in asked.items() if key != "layers"})
+    targets = tuple(asked["targets"]) if "targets" in asked else None
+    asked = with_options([name], {key: value for key, value in asked.items() if key not in ("layers", "targets")})
     wanted, options = chosen(asked, model.gives, model.anatomy.family)
-    needed = needs(model, wanted, length, layers, options)
+    needed = needs(model, wanted, length, layers, options, targets)
     return needed.held + needed.uses(MEMORY), needed.results
 
 

@@ -1,7 +1,8 @@
 """How far a reader has to walk: files visited, and calls from one file of the library into another.
 
 A call is a crossing when caller and callee are written in different files of whence; comprehensions count where they
-are written. Every walk is gone once before it is counted, so that imports are not. Nothing is timed.
+are written. Templates of pages are not counted, because a profiler takes every piece of text that they yield for a
+call. Every walk is gone once before it is counted, so that imports are not. Nothing is timed.
 """
 
 import sys
@@ -9,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import whence
@@ -37,6 +39,10 @@ def corpus(folder: str) -> str:
     return str(path)
 
 
+def own(code: CodeType) -> bool:
+    return code.co_filename.startswith(ROOT) and code.co_filename.endswith(".py")
+
+
 def walked(work: Callable[[], Any]) -> tuple[int, int, int]:
     """Files, calls from one of them into another, and different pairs of functions among those."""
     files: set[str] = set()
@@ -44,11 +50,11 @@ def walked(work: Callable[[], Any]) -> tuple[int, int, int]:
 
     def called(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
-        if event != "call" or not code.co_filename.startswith(ROOT):
+        if event != "call" or not own(code):
             return
         files.add(code.co_filename)
         caller = frame.f_back.f_code if frame.f_back else code
-        if caller.co_filename.startswith(ROOT) and caller.co_filename != code.co_filename:
+        if own(caller) and caller.co_filename != code.co_filename:
             crossings[caller.co_filename, caller.co_name, code.co_filename, code.co_name] += 1
 
     sys.setprofile(called)

@@ -13,7 +13,8 @@ from torch import Tensor
 import whence
 from benchmarks.clock import medians, one_thread
 from benchmarks.memory import smollm2
-from whence.linear.secant import Secant, secants
+from whence.linear.secant import secants
+from whence.linear.steps import Branches
 from whence.measures.flow.contribution import jacobian
 from whence.measures.flow.decomposition import decomposition
 from whence.measures.flow.prediction import Predicted, dependence, shares
@@ -84,7 +85,7 @@ def _head_by_head(model: Model, batch: Batch) -> Tensor:
     return vectors.norm(dim=-1)
 
 
-def _block_by_head(block: Secant, vectors: Tensor) -> Tensor:
+def _block_by_head(block: Branches, vectors: Tensor) -> Tensor:
     attention = block.attention.steps[0]
     weights = attention.weights.flatten(0, 1)
     heads, width, _ = attention.projection.weight.shape

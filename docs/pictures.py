@@ -29,7 +29,7 @@ def main() -> None:
         "norms": maps(short, ["attn_w", "attn_n", "attnresln_n"], layer=6),
         "block": maps(short, ["attnresln_n", "block_n"], layer=6),
         "rollout": maps(short, ["block_n", "rollout_block_n"], layer=6),
-        "mixing": mixing_grid(short),
+        "mixing": mixing_grid(short, "attnresln_n"),
         "mixing_analyses": mixing_lines(short),
         **head(model),
         **identity(model),

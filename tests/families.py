@@ -211,6 +211,7 @@ RELATED = {
 RELATED |= set(EXPERTS) - {"mixtral", "deepseek_v3", "llama4_text", "gpt_oss"}
 DISTINCT = [name for name in EVERY if name not in RELATED]
 SWITCHED = [name for name in EXPERTS if name != "llama4_text"]  # whose experts can be computed in several ways
+UNREAD_EXPERTS = {"llama4_text", "gpt_oss"}  # whose weights are laid out in ways of their own
 NO_VALUE_MAP = {"deepseek_v2", "deepseek_v3"}  # a norm stands between what the attention reads and its values
 MASKED = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "albert", "distilbert", "modernbert"}
 MASKED |= {"ernie", "data2vec-text", "eurobert", "deberta", "deberta-v2", "mpnet", "megatron-bert", "rembert"}

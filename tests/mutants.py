@@ -2,12 +2,14 @@
 
 A mutant is one changed operator, constant or condition. It is caught when a test that calls the changed function fails.
 The same seed and the same sources give the same mutants, so that two states of the tests can be compared.
+Whether a new test catches a survivor: `python -m tests.mutants --only store.py:203 --tests tests/corpus/test_store.py`.
 """
 
 import argparse
 import ast
 import contextlib
 import importlib
+import math
 import os
 import pickle
 import random
@@ -27,12 +29,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("measures", "corpus")
-TESTS = ["tests/measures", "tests/corpus", "tests/sentence"]
+TESTS = ["tests/measures", "tests/corpus", "tests/sentence", "tests/identity/test_identify.py"]
 LIBRARIES = {"transformers", "xarray", "pandas", "pyarrow", "scipy", "tokenizers", "torch", "numpy"}
 ARGUMENTS = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-m", "not slow and not whole"]
 ARGUMENTS += ["--ignore=tests/corpus/engines", "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # already imported
 SECONDS = 20  # of tests for each mutant
-LIMIT = 600  # seconds; who takes longer hangs, which nobody overlooks
+LIMIT = 600  # seconds for the tests of one mutant; longer means that it hangs, which nobody overlooks
 SWAPS: dict[type, type] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
@@ -86,8 +88,8 @@ def _change(node: ast.AST) -> None:
             node.value = not node.value if isinstance(node.value, bool) else node.value + 1
 
 
-def chosen(count: int, seed: int) -> list[tuple[str, str, str, str]]:
-    folder = ROOT / "src/whence"
+def chosen(sources: Path, count: int, seed: int) -> list[tuple[str, str, str, str]]:
+    folder = sources / "whence"
     modules = [path for package in PACKAGES for path in sorted((folder / package).rglob("*.py"))]
     modules = [path for path in modules if path.parent.name != "engines"]
     every = [(str(path.relative_to(folder)), *mutant) for path in modules for mutant in mutants(path.read_text())]
@@ -120,25 +122,27 @@ class Recorder:
 
 
 def tests_of(calls: dict, module: str, function: str) -> list[str]:
-    """Tests that call the function (outside functions: anything of the module), quick and different ones first."""
+    """Tests that call the function (outside functions: anything of the module): the module's own first, then quick and
+    different ones."""
+    own_file = f"/test_{Path(module).stem}.py"
     able = sorted((seconds, test) for test, (seconds, own) in calls.items()
                   if any(path == module and function in {name, ""} for path, name in tuple(own)))  # fmt: skip
     turns: Counter = Counter()
     ranked = []
     for seconds, test in able:
         turns[kind := test.partition("[")[0]] += 1
-        ranked.append((turns[kind], seconds, test))
+        ranked.append((own_file not in test, turns[kind], seconds, test))
     ranked.sort()
-    until = list(accumulate(seconds for _, seconds, _ in ranked))
+    until = list(accumulate(seconds for *_, seconds, _ in ranked))
     return [test for (*_, test), sum_of_seconds in zip(ranked, until, strict=True) if sum_of_seconds < SECONDS]
 
 
-def passes(sources: Path, tests: list[str], output: Path, *plugins) -> bool:
+def passes(sources: Path, tests: list[str], output: Path, *plugins, limit: float = LIMIT) -> bool:
     """Whether the tests pass, in a process of their own that has the big libraries already."""
     child = os.fork()
     if not child:
         _run(sources, tests, output, plugins)
-    until = time.monotonic() + LIMIT
+    until = time.monotonic() + limit
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > until:
             os.killpg(child, signal.SIGKILL)
@@ -163,9 +167,9 @@ def _run(sources: Path, tests: list[str], output: Path, plugins: tuple) -> None:
         os._exit(code)  # not the parent's way out, which would remove the copy
 
 
-def recorded(sources: Path, folder: Path) -> dict:
+def recorded(sources: Path, folder: Path, tests: list[str]) -> dict:
     """Who calls what; the parent then imports the libraries that the tests needed, once for all mutants."""
-    if not passes(sources, TESTS, folder / "output", Recorder(sources, folder / "calls")):
+    if not passes(sources, tests, folder / "output", Recorder(sources, folder / "calls"), limit=math.inf):
         sys.exit(f"The tests fail without a mutant; mend them first:\n{(folder / 'output').read_text()[-2000:]}")
     calls, modules = pickle.loads((folder / "calls").read_bytes())
     for name in modules:
@@ -194,14 +198,17 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--count", type=int, default=60)
     options.add_argument("--seed", type=int, default=0)
-    given = options.parse_args()
+    options.add_argument("--only", nargs="*", default=[""], help="only mutants of these lines, such as simplex.py:183")
+    options.add_argument("--tests", nargs="*", default=TESTS)
+    arguments = options.parse_args()
     os.chdir(ROOT)
     os.environ["HF_HUB_OFFLINE"] = "1"
     importlib.import_module("torch")
     with tempfile.TemporaryDirectory() as folder:
         sources, output = Path(folder, "src"), Path(folder, "output")
         shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
-        calls, made = recorded(sources, Path(folder)), chosen(given.count, given.seed)
+        calls, made = recorded(sources, Path(folder), arguments.tests), chosen(sources, arguments.count, arguments.seed)
+        made = [mutant for mutant in made if any(f"{only}:" in f"{mutant[0]}:{mutant[2]}:" for only in arguments.only)]
         count = sum(caught(sources, calls, mutant, output) for mutant in made)
     print(f"{count} of {len(made)} mutants caught, {len(made) - count} survived; {len(calls)} tests")
 

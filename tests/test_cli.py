@@ -9,6 +9,7 @@ import pytest
 
 from tests import tiny
 from tests.families import build
+from tests.page.test_page import embedded
 from whence import cli
 from whence.cli.shared import NETCDF
 
@@ -58,6 +59,40 @@ def test_explain_of_a_model_without_attention(called, tmp_path):
     assert code == 0 and "3 layers, none of which attends" in out and "It gives: derivatives" in out
 
 
+@pytest.fixture(scope="module")
+def decoder_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decoder")
+    build("gpt2", pad_token_id=0).save_pretrained(folder)
+    tiny.tokenizer().save_pretrained(folder)
+    return str(folder)
+
+
+def test_explain_of_a_decoder_begins_with_what_comes_next(called, tmp_path, decoder_folder):
+    page = tmp_path / "p.html"
+    code, out, _ = called("explain", "ada bo cy", "--model", decoder_folder, "--out", str(page))
+    assert code == 0 and "is predicted after “cy” with " in out.splitlines()[0]
+    assert "<title>" in page.read_text() and "is predicted after “cy” with " in page.read_text().split("</title>")[0]
+
+
+def test_explain_of_a_mask_begins_with_what_stands_there(called, tmp_path):
+    code, out, _ = called("explain", TEXT, "--out", str(tmp_path / "p.html"))
+    assert code == 0 and "is predicted at “[MASK]” with " in out.splitlines()[0]
+
+
+def test_explain_measures_what_is_asked_for(called, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page, chart = tmp_path / "p.html", tmp_path / "c.svg"
+    asked = ("--measures", "attention, norms", "--layers", "2", "5", "--targets", "1", "-3")
+    code, out, err = called("explain", TEXT, *asked, "--out", str(page), "--chart", str(chart), "--open")
+    assert (code, err) == (0, "") and opened == [page.as_uri()]
+    assert "mean over 2 tokens" in " ".join(out.split()) and str(chart) in out and chart.read_text().startswith("<svg")
+    rows = [line.split()[0] for line in out.splitlines() if line[:1] == " "]
+    assert rows == ["5", "2"] and "mixes" not in out
+    data = embedded(page.read_text())
+    assert data["layers"] == [2, 5] and data["rows"] == [1, 6] and "mixing" not in data["variables"]
+
+
 def test_explain_reads_standard_input(called, tmp_path):
     code, out, _ = called("explain", "-", "--out", str(tmp_path / "p.html"), piped="Zoë sat.".encode())
     assert code == 0 and "zoe" in out
@@ -93,7 +128,19 @@ def test_bytes_that_are_not_utf8(called, tmp_path):
         (("serve", "--port", "99999", "--no-browse"), "from 0 to 65535, and 99999"),
         (("explain", "a", "--dtype", "int8"), "no dtype 'int8'"),
         (("explain", "a", "--bogus"), "--bogus"),
-        (("explain", "Paris", "is", "the", "capital"), "no place for 'the capital'; put a text"),
+        (("explain", "Paris", "is", "the", "capital"), "no place for 'is the capital'; put a text"),
+        (("explain", "Hello", "world"), "put a text of several words in quotes, or name the"),
+        (("explain", "Hello", "world"), "text of a pair with --pair."),
+        (("lm-head", "Hello", "world"), "no place for 'world'; put a text of several words in quotes."),
+        (("measure", "a.txt", "b.txt", "--out", "run"), "no place for 'b.txt'; name several files by one pattern"),
+        (("identify", "a.txt", "b.txt"), "no place for 'b.txt'; name several files by one pattern in quotes"),
+        (("report", "a", "b"), "no place for 'b'; see whence report --help."),
+        (("explain", TEXT, "--measures", "nothing"), "no measure 'nothing'"),
+        (("explain", TEXT, "--measures", ","), "No measure was asked for"),
+        (("explain", TEXT, "--layers", "9"), "9"),
+        (("explain", TEXT, "--targets", "99"), "targets 0 to 8, and 99"),
+        (("explain", TEXT, "--chart", "chart.txt"), "'chart.txt' should end in .svg"),
+        (("explain", TEXT, "--measures", "mixing", "--targets", "3"), "ask for a map as well, such as attention"),
         (("verify", "nobody/nothing"), "nobody/nothing"),
         (("bogus",), "bogus"),
     ],
@@ -207,7 +254,7 @@ def test_contribution(called, tmp_path):
 
 
 def test_a_pair(called, tmp_path):
-    code, out, _ = called("explain", "One.", "Two.", "--out", str(tmp_path / "p.html"))
+    code, out, _ = called("explain", "One.", "--pair", "Two.", "--out", str(tmp_path / "p.html"))
     assert code == 0 and out.count("[SEP]") >= 2
 
 

@@ -18,7 +18,7 @@ SHOWN = {
         "identity_across_linear_cosine",
         "identity_neighbours_linear_cosine",
     ),
-    "head": ("head_spearman", "head_hits", "head_changes", "head_lens"),
+    "lm-head": ("head_spearman", "head_hits", "head_changes", "head_lens"),
     "correlates": ("coreference", "open_closed", "between_measures"),
 }
 

@@ -178,7 +178,7 @@ def test_the_page_is_opened(called, monkeypatch, tmp_path):
 
 
 def test_a_model_without_shares_is_explained_by_dependence(called, tmp_path):
-    build("mixtral").save_pretrained(tmp_path / "experts")
+    build("gpt_oss").save_pretrained(tmp_path / "experts")
     tiny.tokenizer().save_pretrained(tmp_path / "experts")
     asked = ("ada bo", "--model", str(tmp_path / "experts"))
     code, _, err = called(*asked)

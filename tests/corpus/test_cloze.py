@@ -110,6 +110,13 @@ def test_a_stopped_run_goes_on(builtin, found, tmp_path, monkeypatch):
     assert asked == ["6", "7"] and whole.identical(again)
 
 
+def test_what_is_counted_of_clozes_is_written(builtin, tmp_path):
+    """Sentences, not tokens."""
+    cloze(builtin, corpus(), out=tmp_path / "run", part_size=3)
+    counted = json.loads((tmp_path / "run" / "manifest.json").read_text())["corpus"]
+    assert (counted["sentences"], counted["tokens"], counted["skipped"], counted["parts"]) == (8, 0, 0, 3)
+
+
 def test_a_damaged_part_is_done_again(builtin, found, tmp_path):
     cloze(builtin, corpus(), out=tmp_path / "run", part_size=4)
     part = next((tmp_path / "run").rglob("*.parquet"))

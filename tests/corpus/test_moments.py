@@ -83,3 +83,9 @@ def test_tables_merge_like_the_whole(parts):
 
 def test_no_table_gives_an_empty_one():
     assert list(merged([], ["group"]).columns) == ["group", *NAMES]
+
+
+def test_rows_without_a_key_are_a_group_of_their_own():
+    rows = {"group": ["x", None], "count": [1, 2], "mean": [1.0, 2.0], "m2": 0.0, "minimum": 1.0, "maximum": 2.0}
+    found = merged([pandas.DataFrame(rows)] * 2, ["group"])
+    assert found["group"].isna().tolist() == [False, True] and found["count"].tolist() == [2, 4]

@@ -24,7 +24,7 @@ from whence.measures.registry import Measure, Variable
 from whence.measures.table import MEASURES as TABLE
 from whence.plot import flattened
 
-MEASURES = ["mixing", "attention", "norms", "effective", "value_rank", "rollout_attnres_n"]
+MEASURES = ["mixing", "mixing_block_n", "attention", "norms", "effective", "value_rank", "rollout_attnres_n"]
 LONGEST = 64
 
 
@@ -182,15 +182,27 @@ def test_sentences(corpus, run):
 def test_padding_changes_nothing(family, tmp_path):
     """Sentences of many lengths in one batch, for families with other positions, masks and norms."""
     model, texts = tiny.model(family), tiny.texts(9)
-    whence.run(model, texts, ["mixing", "attn_n", "rollout_attn_n"], tmp_path / "run", batch_tokens=10_000)
+    names = ["mixing", "mixing_block_n", "attn_n", "rollout_attn_n"]
+    whence.run(model, texts, names, tmp_path / "run", batch_tokens=10_000)
     tokens = whence.open_run(tmp_path / "run").tokens
     for number, text in enumerate(texts):
         found = tokens[tokens.sentence == number]
-        dataset = whence.measure(model, text, ["mixing", "rollout_attn_n"])
-        wanted = dataset.mixing.sel({"analysis": "attnresln_n"}).values.ravel()
-        np.testing.assert_allclose(found.mixing_attnresln_n, wanted, atol=2e-5)
+        dataset = whence.measure(model, text, ["mixing", "mixing_block_n", "rollout_attn_n"])
+        for analysis in ("attnresln_n", "block_n"):
+            wanted = dataset.mixing.sel({"analysis": analysis}).values.ravel()
+            np.testing.assert_allclose(found[f"mixing_{analysis}"], wanted, atol=2e-5)
         own = np.diagonal(dataset.rollout.sel(analysis="attn_n").values, axis1=1, axis2=2).ravel()
         np.testing.assert_allclose(found.rollout_attn_n_own, own, atol=2e-5)
+
+
+def test_a_run_without_the_whole_block_is_read_and_resumed_but_not_added_to(model, tmp_path):
+    """`block` once meant the map alone, and such a run is asked for by the name of that map."""
+    texts, out = tiny.texts(3), tmp_path / "run"
+    whence.run(model, texts, ["mixing", "block_n"], out)
+    assert "mixing_block_n" not in whence.open_run(out).tokens
+    whence.run(model, texts, ["mixing", "block_n"], out)
+    with pytest.raises(BadInput, match=r"begun with variables .*'block_n'\], and .*'mixing_block_n'\] was asked for"):
+        whence.run(model, texts, ["mixing", "block"], out)
 
 
 def test_derivatives_sentence_by_sentence(model, tmp_path):

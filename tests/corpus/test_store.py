@@ -162,3 +162,23 @@ def test_addresses(tmp_path):
     assert at("some/run").root == str(Path.cwd() / "some/run")
     with pytest.raises(BadInput, match="no filesystem for 'nonsense://x'"):
         at("nonsense://x")
+
+
+@pytest.mark.parametrize(
+    ("size", "begin", "sound"),
+    [
+        (7, {}, True),
+        (None, {}, False),
+        (6, {}, False),
+        (8, {}, False),
+        (9, {"first": 2}, True),
+        (12, {"first": 2}, True),
+        (8, {"first": 2}, False),
+    ],
+)
+def test_without_verification_sizes_are_compared(store, size, begin, sound):
+    """A file may be longer than what is said of it only if that is a range of it."""
+    if size is not None:
+        store.write("tokens", b"x" * size)
+    files = {"tokens": {"bytes": 7, "sha256": "not compared", **begin}}
+    assert damaged(store, files, verify=False) == ([] if sound else ["tokens"])

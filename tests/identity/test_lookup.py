@@ -72,6 +72,7 @@ def test_padding_changes_nothing(made):
     (together,) = evaluate("naive", [{}], "l2", Task(states, 1), np.arange(3))
     apart = [evaluate("naive", [{}], "l2", Task(states, 1), np.array([number]))[0] for number in range(3)]
     answers = dict(zip(together.places, together.answer, strict=True))
+    assert [len(outcome.places) for outcome in apart] == lengths
     for outcome in apart:
         assert [answers[place] for place in outcome.places] == outcome.answer.tolist()
 
@@ -85,7 +86,10 @@ def test_chance_is_the_rate_of_guessing(made, offset):
         goals = [token + offset for token in range(length) if 0 <= token + offset < length]
         guesses += [drawn.integers(0, length, 20_000) == goal for goal in goals]
     assert chance(Task(states, 0, 0, offset), np.arange(3)) == pytest.approx(np.mean(guesses), abs=0.005)
-    assert offset or chance(Task(states, 0), np.arange(3)) == pytest.approx(3 / 13)
+
+
+def test_chance_of_the_token_itself_is_one_over_the_length(made):
+    assert chance(Task(made([np.zeros((13, 2))], [4, 6, 3]), 0), np.arange(3)) == pytest.approx(3 / 13)
 
 
 def test_wanted_vectors(made):

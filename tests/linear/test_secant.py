@@ -80,12 +80,15 @@ def test_what_was_held_is_the_pass_with_weights_detached():
     assert torch.allclose(chain.blocks[0].pull(covector[None])[0], expected)
 
 
-def test_since_a_token_is_the_rest_of_it():
+def test_among_some_tokens_is_the_rest_of_it():
     chain = secants(locate(build("llama").double()), batch([6]))
     vectors = torch.randn(2, *chain.last.shape, dtype=torch.float64)
     vectors[:, :2] = 0
     whole = chain.blocks[0].push(vectors)
-    assert torch.allclose(chain.blocks[0].since(2).push(vectors[:, 2:]), whole[:, 2:]) and not whole[:, :2].any()
+    assert (
+        torch.allclose(chain.blocks[0].among(slice(2, None)).push(vectors[:, 2:]), whole[:, 2:])
+        and not whole[:, :2].any()
+    )
 
 
 def test_a_hybrid_is_refused():

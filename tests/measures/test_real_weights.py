@@ -7,7 +7,7 @@ import torch
 
 from tests.measures.reference import apart, attention_vectors, block_vectors, double, ratios
 from whence.measures.flow.contribution import jacobian
-from whence.measures.norms.block import block_norms, sketched_block_norms
+from whence.measures.norms.block import block_mixing, block_norms, sketched_block_norms
 from whence.measures.norms.maps import NAMES, maps_and_mixing
 from whence.models.block import Batch, Block
 from whence.models.capture import trace
@@ -42,6 +42,7 @@ def test_whole_blocks_are_complete(name, request):
     for block in (found[1], found[-1]):
         vectors, biases = block_vectors(block, mask)
         assert apart(block_norms(block, mask), vectors.norm(dim=-1)) < 1e-5
+        assert apart(block_mixing(block, mask), ratios(vectors)) < 1e-5
         assert apart(vectors.sum(dim=2) + biases, block.output) < 1e-4
 
 

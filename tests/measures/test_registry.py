@@ -7,9 +7,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import whence
-from tests.families import scatter
+from tests.families import batch, scatter
 from whence.errors import BadInput, Unsupported
-from whence.measures.registry import ANALYSES, MIXED, variables
+from whence.measures.registry import ANALYSES, MIXED, Settings, variables
 from whence.measures.table import MEASURES
 
 SHORT = "Paris is the capital of [MASK]."
@@ -41,8 +41,8 @@ def test_every_variable_has_its_axes_and_is_finite(everything, name):
         whole, analysis = variable.analysis
         assert found[whole].dims == ("analysis", *variable.dims) and variable.unit in found[whole].attrs["units"]
         found = found[whole].sel(analysis=analysis)
-    if name == "mixing":
-        found = found.sel(analysis=list(MIXED))
+    if name == "mixing":  # there is no ratio of the analyses that only `rollout` has
+        found = found.sel(analysis=[*MIXED, "block_n"])
     present = found.values[~np.isnan(found.values)] if name == "by_neighbour" else found.values  # no neighbour: NaN
     assert np.isfinite(present).all()
     assert np.abs(present).max() > 0 or name.startswith("null")  # nine tokens have no null space here
@@ -69,11 +69,23 @@ def test_one_variable_alone_is_what_it_is_in_company(builtin, everything):
 
 
 def test_an_analysis_that_was_not_asked_for_is_empty(builtin):
-    found = whence.measure(builtin, SHORT, ["mixing", "attn_n", "block"])
+    found = whence.measure(builtin, SHORT, ["mixing", "attn_n", "block_n"])
     assert tuple(found.analysis.values) == (*MIXED, "block_n")
     there = found.norms.notnull().all(["layer", "target", "source"])
     assert found.analysis.values[there].tolist() == ["attn_n", "block_n"]
     assert found.analysis.values[found.mixing.isnull().all(["layer", "target"])].tolist() == ["block_n"]
+
+
+def test_the_whole_block_is_the_sixth_analysis_when_it_is_asked_for(builtin, everything):
+    six = [*MIXED, "block_n"]
+    for name in ("norms", "mixing"):
+        found = whence.measure(builtin, SHORT, [name, "block"])[name]
+        assert found.analysis.values.tolist() == six and bool(found.notnull().all())
+        assert whence.measure(builtin, SHORT, name).analysis.values.tolist() == list(MIXED)
+        np.testing.assert_allclose(found, everything[name].sel(analysis=six), atol=1e-6)
+    alone = whence.measure(builtin, SHORT, "mixing_block_n", targets=[2])
+    assert list(alone.data_vars) == ["mixing"] and alone.mixing.attrs["units"] == "share"
+    np.testing.assert_allclose(alone.mixing[0, :, 0], everything.mixing.sel(analysis="block_n", target=2), atol=1e-6)
 
 
 def test_rolled_out_maps_of_chosen_layers_start_at_the_first(builtin, everything):
@@ -96,9 +108,15 @@ def test_a_sketch_is_near_and_seeded(builtin, everything):
     assert abs(first / everything.norms.sel(analysis=["block_n"]) - 1).mean() < 0.2
 
 
+def test_layers_are_counted_from_one_and_places_from_zero(builtin):
+    assert Settings(builtin.anatomy, batch([9])).places == [0, 1, 2, 3, 4, 5]
+    assert Settings(builtin.anatomy, batch([9]), layers=(2, 6)).places == [1, 5]
+
+
 def test_nothing_flows_from_the_future(smollm2):
-    names = ["attention", "effective", "norms", "block"]
+    names = ["attention", "effective", "norms", "block_n"]
     found = whence.measure(smollm2, "The cat sat on the mat.", names, layers=[1, 30])
+    assert {"attention", "effective", "norms"} <= set(found.data_vars)
     for name in found.data_vars:
         assert found[name].dims[-2:] == ("target", "source")
         assert np.abs(np.triu(found[name].values, k=1)).max() == 0, name

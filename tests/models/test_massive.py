@@ -13,8 +13,8 @@ from transformers.pytorch_utils import Conv1D
 from tests.families import batch, build
 from tests.models.test_verify import EVERYTHING
 from whence.errors import Unsupported, VerificationFailed
-from whence.linear.direct import direct
-from whence.linear.fold import fold
+from whence.linear.matrices import matrices
+from whence.linear.tangent import by_parts
 from whence.measures.attention import alternative
 from whence.models import affine, capture, end_to_end, locate, verify
 from whence.models.agreement import apart
@@ -142,13 +142,14 @@ def test_a_hidden_path_is_seen():
 def test_derivatives_from_parts_are_the_blocks_own_or_not_used(name):
     """With the heads' part 11 % too large: beside the residual that is nothing, where a token is huge."""
     with linearised(locate.locate(massive(name)), batch([6])) as chain:
+        assert len(chain.steps) == 3
         for step in chain.steps:
-            assert direct(step) is not None and fold(step, direct(step), 50) is not None
+            assert by_parts(step) is not None and matrices(step, by_parts(step), 50) is not None
             projection = replace(step.parts.projection, weight=1.11 * step.parts.projection.weight)
             wrong = replace(step, parts=replace(step.parts, projection=projection))
-            assert direct(wrong) is None
-            found = direct(step)
-            assert fold(step, replace(found, project=1.11 * found.project), 50) is None
+            assert by_parts(wrong) is None
+            found = by_parts(step)
+            assert matrices(step, replace(found, attention=replace(found.attention, factor=1.11)), 50) is None
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -17,6 +17,7 @@ from whence.page.arrays import EXACT_UP_TO, MISSING
 from whence.page.bundle import MODULES
 from whence.page.payload import PANELS, payload
 from whence.page.report import page, report
+from whence.plot.style import SINK
 
 HOSTILE = ["[CLS]", "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "שלום", "\u200b", "\ud83d"]
 HOSTILE += ["日本語", "a" * 300, "\u202eevil", "<!--", "\x00", "", "'\"`${x} $data", "[SEP]"]
@@ -217,6 +218,38 @@ def test_the_title_says_the_finding():
     assert f"<title>After layer 2, a token is still {100 * own:.0f}\N{NO-BREAK SPACE}% itself on average" in page(ds)
 
 
+def resting(**more) -> xarray.Dataset:
+    """A decoder's sentence in which rows 1 and 2 of layer 2 rest on the first token, in head 0 all but the first."""
+    ds = sentence(["The", "cat", "sat", "on"], causal=1)
+    by_layer, by_head = np.zeros((2, 4), dtype=bool), np.zeros((2, 3, 4), dtype=bool)
+    by_layer[1, 1:3], by_head[1, 0, 1:] = True, True
+    flags = {"sink": (("layer", "target"), by_layer), "head_sink": (("layer", "head", "target"), by_head)}
+    return ds.assign_coords(flags | {"target": range(4), "source": range(4)} | more)
+
+
+def test_rows_that_rest_on_the_first_token_are_marked_in_the_words_of_the_table():
+    found = payload(resting())["sinks"]
+    assert found["rows"] == ["0000", "0110"] and found["heads"][1] == ["0111", "0000", "0000"]
+    assert found["words"] == SINK
+    assert payload(sentence(TOKENS))["sinks"] == {}
+
+
+def test_some_targets_make_a_page_with_empty_rows():
+    whole = resting()
+    data = payload(whole.isel(target=[1, 3]))
+    assert data["rows"] == [1, 3] and payload(whole)["rows"] is None
+    assert [token["text"] for token in data["tokens"]] == ["The", "cat", "sat", "on"]
+    assert data["sinks"]["rows"] == ["0000", "0100"] and "flow" not in data["panels"] and data["absent"] == {}
+    attention = unpacked(data["variables"]["attention"])
+    assert np.isnan(attention[:, :, [0, 2]]).all()
+    assert np.array_equal(attention[:, :, [1, 3]], whole["attention"].values[:, :, [1, 3]])
+
+
+def test_some_targets_without_a_map_are_refused():
+    with pytest.raises(BadInput, match="ask for a map as well, such as attention"):
+        payload(resting()[["mixing"]].isel(target=[1, 3]))
+
+
 def test_causal_is_said_and_may_be_missing():
     assert payload(sentence(TOKENS, causal=1))["causal"] is True
     ds = sentence(TOKENS)
@@ -231,6 +264,28 @@ def test_methods_and_maps_come_best_first():
     assert [row["place"] for row in left] == [0, 1, 0]
     assert data["maps"] == ["contribution", "attn_w"]
     assert [row["variable"] for row in data["fields"] if row["kind"] == "sources"] == ["contribution", "attn_w"]
+
+
+def test_a_flow_is_drawn_by_the_decomposition_if_there_is_one():
+    ds = sentence(TOKENS)
+    assert payload(ds)["flows"] == ["attn_w", "attention", "effective", "null", "contribution"]
+    vectors = dict.fromkeys(("decomposition", "decomposition_share"), ds["contribution"])
+    data = payload(ds.assign(vectors))
+    assert data["flows"][0] == "decomposition_share" and "decomposition" not in data["flows"]
+    assert [row["variable"] for row in data["fields"]][:3] == ["contribution", "mixing", "mixing"]
+    gap = ds["attn_w"].where(ds["layer"] > 1)
+    assert "attn_w" not in payload(ds.assign(attn_w=gap))["flows"]
+
+
+def test_what_is_multiplied_over_layers_says_so_wherever_it_is_shown():
+    data = payload(sentence(TOKENS)[["contribution"]].rename(contribution="rollout_attn_n"))
+    caution, style = "vectors that cancel still add up", data["styles"]["rollout_attn_n"]
+    assert caution in style["meaning"] and caution in data["wordings"][style["wording"]]["paths"]
+    assert data["fields"] and all(caution in row["meaning"] for row in data["fields"])
+    direct = payload(sentence(TOKENS))
+    layered, whole = (direct["wordings"][direct["styles"][name]["wording"]] for name in ("attn_w", "contribution"))
+    assert caution in layered["paths"] and caution not in whole["paths"]
+    assert caution in variables()["rollout_attn_n"].about
 
 
 def test_what_can_be_drawn_layer_by_token_says_how_it_is_read_and_spoken_of():
@@ -293,7 +348,9 @@ def test_somebody_elses_variables_appear_by_themselves(foreign):
 def test_nothing_about_a_measure_is_written_in_the_script():
     """No name of a variable, analysis or measure stands there as a string."""
     words = {*MEASURES, *variables(), *ANALYSES}
-    for file in sorted(MODULES.rglob("*.js")):
+    files = sorted(MODULES.rglob("*.js"))
+    assert len(files) > 20
+    for file in files:
         strings = re.findall(r"\"([^\"\n]*)\"|`([^`]*)`", file.read_text(encoding="utf-8"))
         written = [re.sub(r"\$\{[^}]*\}", "", "".join(pair)) for pair in strings]
         found = {word for text in written for word in re.findall(r"[a-z_]+", text)}

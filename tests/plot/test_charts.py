@@ -3,10 +3,12 @@
 import re
 
 import pytest
+from tests.tiny import model as tiny
 
 import whence
 from whence.errors import BadInput
-from whence.plot.charts import maps, mixing_grid, mixing_lines, write
+from whence.plot.charts import maps, mixing_grid, mixing_lines, overview, write
+from whence.plot.style import SINK
 
 TEXT = "The keys to the cabinet [MASK] on the table, the table."
 
@@ -88,3 +90,39 @@ def test_what_is_not_there_is_named(dataset, asked, says):
 def test_an_analysis_that_is_not_there(dataset):
     with pytest.raises(BadInput, match="There is no analysis 'magic' in the Dataset; there are: attn_w"):
         mixing_grid(dataset, "magic")
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    return tiny("gpt2")
+
+
+def test_rows_that_rest_on_the_first_token_are_marked(decoder):
+    """A dot for each in the grid, a word for each in a map."""
+    found = whence.measure(decoder, "ada bo cy dee ed fay .", ["attention", "mixing"])
+    dots = int(found.sink.sum())
+    assert dots > 0 and rows(mixing_grid(found)) == {dots, found.sink.size}
+    assert SINK["dots"] in mixing_grid(found).to_dict()["title"]["subtitle"]
+    layer, head = (int(axis[0]) for axis in found.head_sink.any("target").values.nonzero())
+    layer += 1
+    chart = maps(found, ["attention"], layer, head)
+    cells = next(iter(chart.to_dict()["datasets"].values()))
+    marked = {int(cell["target"].split("\u2063")[1]) for cell in cells if "(sink)" in cell["target"]}
+    assert marked == set(found.head_sink.sel(layer=layer, head=head).values.nonzero()[0].tolist())
+    assert not any("(sink)" in cell["source"] for cell in cells)
+    assert SINK["rows"] in chart.to_dict()["title"]["subtitle"]
+
+
+def test_a_few_targets_keep_their_names(dataset):
+    few = dataset.sel(target=[2, 5])
+    cells = next(iter(maps(few, ["attention"], 6).to_dict()["datasets"].values()))
+    shown = {cell["target"].split("\u2063")[0] for cell in cells}
+    assert len(cells) == 2 * dataset.sizes["source"] and shown == set(few.target_token.values)
+
+
+def test_a_text_at_a_glance(dataset):
+    assert rows(overview(dataset)) == rows(mixing_grid(dataset))
+    last = overview(dataset[["attention"]]).to_dict()["title"]["text"]
+    assert last == "Layer 6, mean of the heads"
+    with pytest.raises(BadInput, match="A chart needs mixing or a map"):
+        overview(dataset[[]])

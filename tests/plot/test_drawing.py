@@ -78,3 +78,10 @@ def test_names_are_moved_apart_and_stay_on_the_chart(values, least):
     assert max(places) <= 1 + 1e-9
     far = all(after - before >= least for before, after in itertools.pairwise(values))
     assert not far or places == values
+
+
+@pytest.mark.parametrize(("names", "margin"), [([1, 2], 5), (["ab", "sst2 sentiment"], 19), (["a" * 80, "b"], 35)])
+def test_long_labels_of_rows_have_room_in_a_wider_font(names, margin):
+    table = pandas.DataFrame({"x": [0, 0], "y": names, "share": [0.5, 0.6]})
+    chart = draw(Drawing("grid", table, "x", "y", "A title", value="share")).to_dict()
+    assert chart["padding"]["left"] == margin

@@ -9,7 +9,7 @@ from whence import cli
 from whence.errors import BadInput
 from whence.page.payload import payload
 from whence.plot import lm_head as charts
-from whence.plot.predictions import predictions
+from whence.plot.predictions import chance, headline, long_headline, predictions
 from whence.plot.terminal import picture
 from whence.text.sentence import Sentence
 
@@ -61,14 +61,17 @@ def test_every_mark_is_there(results, result, kind, marks, tmp_path):
 
 
 def test_histograms_count_every_sentence(results):
-    for rows in datasets(charts.histograms(results["corpus"])):
+    drawn = datasets(charts.histograms(results["corpus"]))
+    assert drawn
+    for rows in drawn:
         assert sum(row["sentences"] for row in rows) == 3
 
 
 def test_sorted_by_itself_a_stage_rises(one):
-    for rows in datasets(charts.sorted_scores(one)):
-        own = [row["score"] for row in rows if row.get("sorted by") == f"sorted by {row['stage']}"]
-        assert own == sorted(own)
+    drawn = [row for rows in datasets(charts.sorted_scores(one)) for row in rows]
+    for stage in one.stage.values[[0, -1]]:
+        own = [row["score"] for row in drawn if row["stage"] == stage and row.get("sorted by") == f"sorted by {stage}"]
+        assert len(own) == 40 and own == sorted(own)
 
 
 @pytest.mark.parametrize(("kind", "says"), [("pie", "no chart 'pie'"), ("hits", "needs 'hits'"), ("lens", "'layer'")])
@@ -105,6 +108,44 @@ def explained(builtin):
     from whence.sentence.lm_head import predictions as beside
 
     return whence.measure(builtin, TEXT, ["mixing"]).assign(beside(builtin, TEXT))
+
+
+def test_the_headline_is_the_prediction_with_its_probability(builtin, explained):
+    one = "Paris is the capital of [MASK]."
+    scores = whence.lm_head(builtin, one).scores.isel(layer=0, position=0, stage=-1)
+    chances = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    best = [int(token) for token in np.argsort(-chances.values)[:3]]
+    words = [f"“{builtin.tokenizer.convert_ids_to_tokens(token)}”" for token in best]
+    shares = [chance(float(chances[token])) for token in best]
+    told = long_headline(whence.lm_head(builtin, one))
+    assert headline(whence.lm_head(builtin, one)) == told.split(", before")[0]
+    behind = [f"{word} ({share})" for word, share in zip(words[1:], shares[1:], strict=True)]
+    assert told == f"{words[0]} is predicted at “[MASK]” with {shares[0]}, before {' and '.join(behind)}"
+    assert headline(explained) == long_headline(explained)
+    assert headline(explained).count("is predicted at “[MASK](") == 2
+    assert headline(whence.measure(builtin, one, ["mixing"])) == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "says"), [(0.001, "less than 1 %"), (0.999, "more than 99 %"), (0.5, "50 %"), (0.006, "1 %")]
+)
+def test_no_probability_is_none_or_all(share, says):
+    assert chance(share) == says
+
+
+def test_probabilities_of_all_layers_are_softmaxes(builtin):
+    found = whence.lm_head(builtin, "Paris is the capital of [MASK].", layer=[0, 6], k=4)
+    expected = np.exp(found.scores.isel(stage=-1).values.astype(float))
+    expected /= expected.sum(axis=-1, keepdims=True)
+    assert found.probability.dims == ("layer", "position", "candidate")
+    for place, token in enumerate(found.candidate_token_id.values[0]):
+        assert np.allclose(found.probability.values[:, 0, place], expected[:, 0, token], rtol=1e-4)
+
+
+def test_the_page_and_the_terminal_begin_with_the_headline(explained):
+    told = headline(explained)
+    assert payload(explained)["finding"] == told.replace(" %", "\N{NO-BREAK SPACE}%")
+    assert str(picture(explained, 200, color=False)).startswith(told)
 
 
 def test_the_terminal_shows_every_step_of_every_mask(explained):

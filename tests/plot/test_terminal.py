@@ -66,6 +66,41 @@ def test_main_sources_are_sorted_shares_of_the_last_layer():
     assert "cat <- " + ", ".join(f"{token} {share}" for token, share in main) in text
 
 
+def resting() -> xarray.Dataset:
+    """A decoder's sentence; in the last layer the rows of `cat` and `on` rest on the first token."""
+    ds = sentence(["The", "cat", "sat", "on"], layers=2)
+    flags = np.array([[False] * 4, [False, True, False, True]])
+    ds = ds.assign_coords(sink=(("layer", "target"), flags), target=range(4), source=range(4)).assign_attrs(causal=1)
+    ds["contribution"].values[-1, 3] = [0.1, 0.3, 0.2, 0.4]  # the first token is the least of the sources of `on`
+    return ds
+
+
+def test_rows_that_rest_on_the_first_token_are_labelled_at_it():
+    text = str(picture(resting(), 200, color=False))
+    assert "“The”, the first token, is an attention sink" in text and "in 33 % of the rows" in text
+    assert "on <- itself 40, cat 30, sat 20, The 10 (sink)" in text
+    entry = {line.split(" <- ")[0].strip(): line for line in text.replace("   ", "\n").splitlines() if " <- " in line}
+    assert "(sink)" in entry["cat"] and "(sink)" not in entry["sat"] and "(sink)" not in entry["The"]
+    assert next(iter(entry)) == "on"  # the last token first: the prediction is made from it
+    assert "sink" not in str(picture(sentence(TOKENS), 200, color=False))
+
+
+def test_a_few_targets_are_those_of_their_own_rows():
+    """Their own weight stands at their place in the text, not at the place of their row."""
+    ds = sentence(TOKENS, maps=("attention",)).assign_coords(target=range(7), source=range(7))
+    few = ds.isel(target=[2, 5])
+    own = ds["attention"].values[:, :, [2, 5], [2, 5]].mean(axis=1)
+    lines = str(picture(few, 120, color=False)).splitlines()
+    for layer in (1, 2, 3):
+        numbers = next(line for line in lines if line.startswith(f"    {layer}")).split()
+        assert numbers[2:] == [f"{100 * (1 - share):.0f}" for share in own[layer - 1]]
+    few = sentence(TOKENS).assign_coords(target=range(7), source=range(7)).isel(target=[2, 5])
+    text = str(picture(few, 120, color=False))
+    row = few["contribution"].values[-1]
+    assert f"a token is still {50 * (row[0, 2] + row[1, 5]):.0f} % itself" in text
+    assert "old <- " in text and "##s <- " in text and "cat <- " not in text
+
+
 def test_without_mixing_the_attention_paid_to_others_is_shown_and_named():
     ds = sentence(TOKENS, maps=("attention",))
     text = str(picture(ds, 120, color=False))

@@ -18,6 +18,7 @@ SAME = {"null", "mixing", "jacobian", "origin"}  # as others, by the same code
 SIZES = {"hidden_size": 64, "num_attention_heads": 16, "num_hidden_layers": 2, "intermediate_size": 128}
 # in a decoder every row sees sources of its own, and tokens are read past a norm
 CAUSAL = ("effective", "block", "contribution", "jacobian_local")
+PULLED = ("contribution", "gradient")  # for few targets
 
 
 def main() -> None:
@@ -31,13 +32,15 @@ def main() -> None:
             report("bert", bert, name, tokens, layers)
         if name in CAUSAL:
             report("llama", llama, name, long, [1, 2])
+        if name in PULLED:
+            report("bert", bert, name, 2 * long, [1, 2], targets=[3])
 
 
-def report(family: str, model: Model, name: str, tokens: int, layers: list[int]) -> None:
+def report(family: str, model: Model, name: str, tokens: int, layers: list[int], **asked: list[int]) -> None:
     written = " ".join(random.Random(0).choices(tiny.WORDS, k=tokens - 2))
-    taken = took(model, written, name, {"layers": layers})
-    work, results = stated(model, tokens, name, {"layers": layers})
-    cell = {"family": family, "name": name, "tokens": tokens, "layers": len(layers)}
+    taken = took(model, written, name, {"layers": layers, **asked})
+    work, results = stated(model, tokens, name, {"layers": layers, **asked})
+    cell = {"family": family, "name": name, "tokens": tokens, "layers": len(layers), **asked}
     print(json.dumps(cell | {"took": taken.bytes, "said": work + results}), flush=True)
 
 

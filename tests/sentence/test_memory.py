@@ -13,8 +13,10 @@ from benchmarks.memory import stated
 import whence
 from tests.sentence.taken import SAME
 from whence.errors import BadInput
-from whence.linear.fold import bytes_of
-from whence.linear.travel import TANGENTS, Road, portion
+from whence.linear import cost
+from whence.linear.matrices import bytes_of
+from whence.linear.propagate import Propagator
+from whence.measures import takes
 from whence.measures.flow.takes import Chain
 from whence.measures.table import MEASURES
 from whence.measures.takes import Sizes
@@ -83,23 +85,32 @@ def test_host_and_device_are_counted_apart():
     assert needs.on(torch.device("cuda")) == 10
 
 
+@pytest.mark.parametrize("tokens", [20, 100])
+def test_lengths_hold_the_vectors_of_every_head(builtin, tokens):
+    """Before the norm and past it: more than all pairs, as long as a text is shorter than a vector."""
+    anatomy = builtin.anatomy
+    vectors = 2 * 4 * anatomy.heads * tokens * anatomy.width
+    held = takes.lengths(Sizes.of(anatomy, tokens, (1,), {}), {}).held
+    assert vectors < held < 2 * vectors
+
+
 def test_what_the_allocator_keeps_is_bounded():
     assert resident(1000) == 1500
     assert resident(10**10) == 10**10 + HEAP
 
 
 @pytest.mark.parametrize("memory", [10**8, 2**31])
-def test_tangents_are_counted_as_they_travel(builtin, memory):
+def test_vectors_are_counted_as_they_travel(builtin, memory):
     """The arithmetic from sizes is that of a real chain."""
     batch = encode(builtin.anatomy, builtin.tokenizer, sentence(TEXT)).batch
     said = Chain(Sizes.of(builtin.anatomy, 13, (1, 2), {}))
     with linearised(builtin.anatomy, batch, depth=2) as chain:
-        road = Road.of(chain, 2, memory)
+        propagator = Propagator(chain, memory)
         assert len(chain.steps) == 2
         assert said.maps == bytes_of(chain.steps[0])
-        for least in (1, TANGENTS):
-            assert said._portion(memory, least) == portion(chain, memory, least)
+        for least in (1, cost.VECTORS):
+            assert said._portion(memory, least) == propagator.portion(least)
         for maps in (0, said.maps):
-            assert said._waiting(memory, maps) == road.waiting(maps)
-        for tangents in (10, 1000, 100_000):
-            assert said._pays(min(tangents, said._waiting(memory, said.maps))) == road.folds(tangents)
+            assert said._waiting(memory, maps) == propagator.waiting(maps)
+        for vectors in (10, 1000, 100_000):
+            assert said._pays(min(vectors, said._waiting(memory, said.maps))) == propagator.multiplies(vectors)

@@ -5,10 +5,11 @@ import torch
 
 import whence
 from tests import tiny
-from tests.families import CONFIGS, build
+from tests.families import EVERY, NO_VALUE_MAP, build
 from whence.errors import BadInput, Unsupported, VerificationFailed
 from whence.linear import secant
 from whence.linear.secant import head_at, secants
+from whence.measures.registry import SECANT
 from whence.models.capture import trace
 from whence.models.encode import encode
 from whence.text.sentence import sentence
@@ -94,11 +95,30 @@ def test_on_a_real_decoder(smollm2):
     assert best.source_token[int(best.argmax("source"))].item() == "▁France"
 
 
-def test_every_family_that_has_all_the_parts_adds_up():
-    """Whatever is in the table, at its two ends and one layer between."""
-    for family in list(CONFIGS)[::4]:
-        ds = whence.why(whence.load(build(family), tiny.tokenizer()), TEXT, position=2).squeeze("predicted")
-        assert (ds.share.sum("source") + ds.bias).values == pytest.approx(float(ds.logit), rel=1e-3, abs=1e-3), family
+def test_on_a_real_chat(smollm2):
+    """Every token of the answer, at every layer, and batched as alone."""
+    chat = [{"role": "user", "content": "What is the capital of France?"}]
+    ds = whence.why(smollm2, chat, generate=8, measures="share", spans="turn")
+    size = abs(ds.share).sum("source") + abs(ds.bias)
+    assert float((abs(ds.share.sum("source") + ds.bias - ds.logit) / size).max()) < 1e-4
+    assert "Paris" in ds.attrs["answer"] and set(ds.span_text.values) == {"template", "user", "answer"}
+    last = int(ds.predicted[-1])
+    alone = whence.why(smollm2, ds.source_token_id.values[: last + 1], int(ds.predicted_token_id[-1]), measures="share")
+    assert alone.share.values[0] == pytest.approx(ds.share.values[-1, :, : last + 1], rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", [name for name in EVERY if name not in NO_VALUE_MAP])
+def test_every_family_of_the_table_adds_up(family):
+    """At every layer; in decoders for every token of an answer."""
+    model = whence.load(build(family), tiny.tokenizer())
+    if not model.gives >= SECANT | {"lm_head"} or model.anatomy.side_paths:
+        with pytest.raises(Unsupported):
+            whence.why(model, TEXT, position=2, measures="share")
+        return
+    asked = {"answer": " ed fay"} if model.anatomy.causal else {"position": [2, 4]}
+    ds = whence.why(model, TEXT, measures="share", **asked)
+    size = abs(ds.share).sum("source") + abs(ds.bias)
+    assert float((abs(ds.share.sum("source") + ds.bias - ds.logit) / size).max()) < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -119,15 +139,15 @@ def test_what_cannot_be_is_refused(asked, said):
 
 
 def test_what_a_model_cannot_give_is_refused():
-    experts = whence.load(build("mixtral"), tiny.tokenizer())
-    with pytest.raises(Unsupported, match=r"'share' needs neurons.*ask for 'dependence' alone"):
+    experts = whence.load(build("gpt_oss"), tiny.tokenizer())
+    with pytest.raises(Unsupported, match=r"'share' needs secant.*ask for 'dependence' alone"):
         whence.why(experts, TEXT)
     assert "share" not in whence.why(experts, TEXT, measures="dependence")
 
 
 def test_parts_that_do_not_add_up_are_refused(monkeypatch):
-    real = secant.Secant.pull
-    monkeypatch.setattr(secant.Secant, "pull", lambda *given: real(*given) * 1.02)
+    real = secant.Branches.pull
+    monkeypatch.setattr(secant.Branches, "pull", lambda *given: real(*given) * 1.02)
     with pytest.raises(VerificationFailed, match="do not add up to it"):
         whence.why(whence.load(build("llama"), tiny.tokenizer()), TEXT)
 

@@ -90,7 +90,9 @@ def test_what_is_drawn_is_consistent(out, builtin):
 def test_sorted_scores_are_sorted(out):
     for name in SORTED:
         drawn = table(out, f"sorted_{name}")
-        for _, rows in drawn[drawn["line"] == "sorting"].groupby("stage"):
+        groups = drawn[drawn["line"] == "sorting"].groupby("stage")
+        assert len(groups) == 7
+        for _, rows in groups:
             assert rows["score"].is_monotonic_increasing
         assert drawn.groupby(["stage", "line"]).size().max() <= 300
 
@@ -116,11 +118,10 @@ def test_it_goes_on_where_it_was(out, builtin, corpora, monkeypatch):
         monkeypatch.setattr(importlib.import_module(name), "answered", lambda *_: pytest.fail("asked again"))
     context = Context(builtin, tuple(corpora), out, quick=True)
     again = [item for section in find("lm-head").sections[4:6] for item in section.make(context)]
-    for item in again:
-        if isinstance(item, Shown):
-            pandas.testing.assert_frame_equal(
-                item.written, table(out, item.name.removeprefix("head_")), check_dtype=False
-            )
+    drawn = {item.name.removeprefix("head_"): item.written for item in again if isinstance(item, Shown)}
+    assert list(drawn) == ["hits", "hits_1", "changes", "changes_hits"]
+    for name, written in drawn.items():
+        pandas.testing.assert_frame_equal(written, table(out, name), check_dtype=False)
 
 
 def made(model, corpus, out, **more):

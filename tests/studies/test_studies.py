@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pandas
@@ -12,6 +13,7 @@ import whence
 from tests import tiny
 from tests.families import build
 from whence.errors import BadInput, Unsupported
+from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.studies import STUDIES, _answered, attribution, correlates, find
 from whence.studies.attribution import _kept_by
@@ -83,7 +85,7 @@ def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path):
     whence.study("mixing", builtin, str(tmp_path / "texts.txt"), tmp_path / "out", quick=True)
     table = pandas.read_csv(tmp_path / "out" / "tables" / "mixing_means.csv").set_index("analysis")
     given = [masked(0.12, 90)(Sentence(text)).text for text in texts]
-    alone = [whence.measure(builtin, text, ["mixing"])["mixing"] for text in given]
+    alone = [whence.measure(builtin, text, ["mixing", "mixing_block_n"])["mixing"] for text in given]
     for analysis in table.index:
         values = pandas.concat([pandas.Series(each.sel({"analysis": analysis}).values.ravel()) for each in alone])
         assert table.loc[analysis, "mean"] == pytest.approx(values.mean(), rel=1e-4)
@@ -121,7 +123,15 @@ def test_every_study_says_what_it_asks():
     for name in STUDIES:
         study = find(name)
         assert study.name == name and study.asks.endswith("?") and "--data" in study.data and "20" in study.paper
-        assert all(section.asks.endswith("?") for section in study.sections)
+        assert len(study.sections) > 3 and all(section.asks.endswith("?") for section in study.sections)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_command_and_the_documentation_know_every_study(name):
+    from whence.cli.study import study
+
+    assert re.search(rf"(?<![\w-]){name}(?![\w-])", study.__doc__)
+    assert runpy.run_path(str(Path(__file__).parents[2] / "docs" / "studies" / "results.py"))["SHOWN"][name]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +223,7 @@ def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(sample, tmp_
     corpus = whence.read(f"conllu:{sample}/treebank.conllu", limit=4)
     whence.study("correlates", model, corpus, tmp_path, quick=True)
     pairs = [whence.open_run(folder).pairs for folder in (tmp_path / "runs").iterdir()]
-    assert all(
+    assert pairs and all(
         set(table.layer) == {2, 4} and table[["attention", "gradient"]].notnull().all(axis=None) for table in pairs
     )
 
@@ -245,6 +255,32 @@ def test_published_mixing_stands_beside_ours(mixed, builtin):
     assert models.loc[(builtin.id, "min"), "attn_n"] < models.loc[(builtin.id, "mean"), "attn_n"]
     data = pandas.read_csv(mixed / "tables" / "mixing_data_published.csv").set_index("of")
     assert data.loc["conll2003 (bert-base-uncased, published)", "attnres_n"] == 22.4
+
+
+def test_the_whole_block_is_a_sixth_analysis_that_no_paper_printed(mixed, builtin):
+    run = whence.open_run(next((mixed / "runs").glob("mixing-0-*")))
+    means = pandas.read_csv(mixed / "tables" / "mixing_means.csv").set_index("analysis")
+    assert means.index.tolist() == ["attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n", "block_n"]
+    assert means.loc["block_n", "mean"] == pytest.approx(run.tokens["mixing_block_n"].mean(), rel=1e-5)
+    models = pandas.read_csv(mixed / "tables" / "mixing_models.csv").set_index(["model", "figure"])
+    assert models["block_n"].notna().tolist() == [name == builtin.id for name, _ in models.index]
+    frequency = pandas.read_csv(mixed / "tables" / "mixing_frequency_spearman.csv").set_index("analysis")
+    assert frequency.loc["block_n"].notna().tolist() == [True, True, False, False]
+
+
+def test_without_its_feed_forward_a_model_keeps_the_other_five(tmp_path, monkeypatch):
+    """As where it is known by its output alone; the study says so, and why."""
+    given = Model.gives.fget
+    monkeypatch.setattr(Model, "gives", property(lambda model: given(model) - {"neurons"}))
+    model = tiny.model()
+    texts = tiny.texts(8)
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    whence.study("mixing", model, str(tmp_path / "texts.txt"), tmp_path, quick=True)
+    assert len(pandas.read_csv(tmp_path / "tables" / "mixing_means.csv")) == 5
+    left = json.loads((tmp_path / "findings.json").read_text())["left_out"]
+    assert [item["why"] for item in left if item["what"] == "the whole block"] == [
+        "its feed-forward is not taken apart"
+    ]
 
 
 def test_masks_are_a_kind_of_their_own(mixed, builtin):
@@ -287,10 +323,10 @@ def test_the_middle_layer(count, half):
 
 @pytest.mark.parametrize(("name", "count"), [("mrpc", 408), ("cola", 1043), ("mnli", 4000), ("text", 408)])
 def test_the_full_sample_is_the_papers(builtin, tmp_path, monkeypatch, name, count):
-    def sentences(self, most, corpus):
+    def chosen(corpus, most):
         raise Unsupported(f"{most} sentences of {corpus.format}")
 
-    monkeypatch.setattr(Context, "sentences", sentences)
+    monkeypatch.setattr(attribution, "Chosen", chosen)
     (tmp_path / "a").touch()
     context = Context(builtin, (whence.read(f"{name}:{tmp_path / 'a'}"),), tmp_path)
     with pytest.raises(Unsupported, match=f"^{count} sentences of {name}"):

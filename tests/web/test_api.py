@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 
 import whence
+from tests import tiny
 from tests.web.conftest import BUILTIN, SOON, TINY, wait_until
+from whence.models.load import Model
+from whence.page.payload import payload
 from whence.plot import flattened
 from whence.web.jobs import Cancelled
 from whence.web.limits import Limits
+from whence.web.service import Service
 from whence.web.unasked import PLAN
 
 TEXT = "Paris is the capital of [MASK]."
@@ -69,7 +73,19 @@ def test_what_can_be_asked_for(client, models):
     assert set(PLAN) <= set(found["measures"])
     stages = {name: row["stage"] for name, row in found["measures"].items()}
     assert stages["attention"] == 0 and stages["value_zeroing"] is None
+    assert [name for name, row in found["measures"].items() if row["view"] == "flow"] == ["decomposition"]
     assert found["measures"]["contribution"]["most"] == 40 and "{tokens}" in found["measures"]["contribution"]["offer"]
+
+
+def test_without_its_feed_forward_a_model_has_its_flow_by_norms(monkeypatch):
+    """As where it is known by its output alone: there is no decomposition to wait for."""
+    given = Model.gives.fget
+    monkeypatch.setattr(Model, "gives", property(lambda model: given(model) - {"neurons"}))
+    model = tiny.model()
+    (described,) = Service({"experts": model}, Limits()).about()["models"]
+    assert not {"decomposition", "block"} & set(described["measures"]) and "norms" in described["measures"]
+    flows = payload(whence.measure(model, "ada bo cy .", ["attention", "norms", "mixing"]))["flows"]
+    assert flows[0] == "attnresln_n"
 
 
 def test_how_long_contribution_takes_is_learnt(client):

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import re
+import threading
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
@@ -137,6 +138,44 @@ def test_the_difference_of_two_maps(visit):
         assert sum(by[name][:9]) == pytest.approx(1, abs=1e-4)
 
 
+def test_the_flow_is_drawn_by_the_decomposition(visit, models):
+    page = visit("flow", model=TINY, text=CAT, least=0, token=3, layer=2)
+    expected = whence.measure(models[TINY], CAT, "decomposition").decomposition_share.sel(layer=2, target=3).values
+    _, rows = table_of(page, "flow")
+    assert {(row[0], row[1], row[4], row[5]) for row in rows} == {("decomposition_share", "0", "2", "3")}
+    found = {int(row[2]): float(row[8]) for row in rows}
+    assert [found.get(source, 0) for source in range(9)] == pytest.approx(expected.tolist(), abs=0.002)
+    assert "nothing is multiplied" in page.inner_text("#flow .subtitle")
+    page.select_option("#flow select >> nth=0", "attn_n")
+    page.wait_for_selector("#flow .subtitle:has-text('vectors that cancel still add up')")
+
+
+def test_the_flow_waits_for_the_decomposition_and_no_longer_when_that_is_given_up(open_page, server):
+    held, release = threading.Event(), threading.Event()
+    measured = server.service._dataset
+
+    def slow(model, parsed, measures, **options):
+        if "decomposition" in measures:
+            held.set()
+            while not release.wait(0.01):
+                options["progress"](0, 1)
+        return measured(model, parsed, measures, **options)
+
+    server.service._dataset = slow
+    try:
+        page = open_page(link(server, text="A cat waits here.", model=TINY, view="flow"))
+        page.wait_for_selector("#flow h2:has-text('Measuring decomposition')")
+        assert not page.is_visible("#flow canvas") and not page.is_visible("#flow .leave")
+        wait_until(held.is_set)
+        page.click("text=Cancel")
+        page.wait_for_selector("#flow h2:has-text('goes back to')")
+        assert "Links by norms" in page.inner_text("#flow .subtitle")
+        assert "read it with care" in page.inner_text("#flow .subtitle")
+    finally:
+        release.set()
+        server.service._dataset = measured
+
+
 def test_the_flow_follows_its_threshold(visit, models):
     page = visit("flow", model=TINY, text=CAT, flow="attn_w", least=0)
     _, rows = table_of(page, "flow")
@@ -148,11 +187,11 @@ def test_the_flow_follows_its_threshold(visit, models):
     assert {row[5] for row in rows if row[4] == "3"} == {str(chosen)}
     slider = page.locator("#flow input[type=range]")
     slider.focus()
-    for _ in range(45):
+    for _ in range(24):
         page.keyboard.press("ArrowRight")
     _, fewer = table_of(page, "flow")
     least = float(state_of(page)["least"])
-    assert least == pytest.approx(0.2, abs=0.03) and 0 <= len(fewer) < len(rows)
+    assert least == pytest.approx(0.06, abs=0.01) and 0 < len(fewer) < len(rows)
     assert all(float(row[8]) >= least for row in fewer)
 
 
@@ -512,9 +551,9 @@ def test_a_page_of_a_hybrid(open_page, tmp_path):
     assert "of 8 heads" in page.inner_text("#heads h2")
     page.focus(".tiles")
     page.keyboard.press("ArrowDown")
-    page.wait_for_selector(".tiles[aria-label$='layer 2, head 0']")
+    page.wait_for_selector(".tiles[aria-label*='at layer 2, head 0']")
     page.keyboard.press("ArrowUp")
-    page.wait_for_selector(".tiles[aria-label$='layer 4, head 0']")
+    page.wait_for_selector(".tiles[aria-label*='at layer 4, head 0']")
     show(page, "flow")
     assert page.locator("#flow select >> nth=0").evaluate("(by) => [...by.options].map((one) => one.value)") == [
         "contribution"

@@ -8,6 +8,7 @@ import xarray
 from hypothesis import given
 from hypothesis import strategies as st
 
+import whence
 from whence.errors import BadInput
 from whence.web.results import ANYWAY, Gone, Results, key, merge, weight
 
@@ -68,3 +69,10 @@ def test_other_sentences_do_not_merge(other):
 def test_keys_tell_contents_apart():
     assert key("a", ["b"]) == key("a", ["b"])
     assert len({key("a", "b"), key("ab"), key(["a", "b"]), key("b", "a"), key("a", None), key("a", "None")}) == 6
+
+
+def test_analyses_of_one_variable_from_two_results_stand_side_by_side(builtin):
+    asked = (["mixing", "norms"], "block")
+    found = merge([whence.measure(builtin, "Paris is a city.", names) for names in asked])
+    assert found.analysis.values.tolist()[-1] == "block_n"
+    assert bool(found.mixing.notnull().all()) and bool(found.norms.notnull().all())

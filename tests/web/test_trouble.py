@@ -104,8 +104,8 @@ def test_a_click_just_before_the_new_pictures(page):
     held[0].continue_()
     page.wait_for_selector(".token:text-is('dogs')")
     settled(page)
-    assert page.locator(".token[aria-pressed=true]").inner_text() == "run"  # the token in the middle, as if unclicked
-    assert state_of(page)["text"] == "Dogs run." and state_of(page).get("token") in (None, "2")
+    assert page.locator(".token[aria-pressed=true]").inner_text() == "."  # the last token of the text, as if unclicked
+    assert state_of(page)["text"] == "Dogs run." and state_of(page).get("token") in (None, "3")
 
 
 def test_a_dead_server_is_said_once_and_plainly(page):

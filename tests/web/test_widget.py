@@ -29,6 +29,17 @@ def test_without_a_map_there_is_nothing_to_draw(dataset):
         whence.widget(dataset[["mixing"]])
 
 
+def test_a_flow_through_some_targets_is_refused(models):
+    with pytest.raises(BadInput, match="all targets in all layers"):
+        whence.widget(whence.measure(models["tiny"], CAT, ["norms"], targets=[2]))
+
+
+def test_a_widget_draws_by_the_decomposition_first(models):
+    made = whence.widget(whence.measure(models["tiny"], CAT, ["norms", "decomposition"]))
+    assert made.payload["flows"][:2] == ["decomposition_share", "attnresln_n"]
+    made.close()
+
+
 def test_the_widget_draws_and_leaves_the_page_alone(dataset, open_page, tmp_path):
     data = json.dumps(whence.widget(dataset).payload).replace("<", "\\u003c")
     (tmp_path / "notebook.html").write_text(

@@ -13,6 +13,14 @@ from whence.errors import WhenceError
 
 # one module each, with a function of the same name
 COMMANDS = ("explain", "why", "lm_head", "identify", "measure", "report", "serve", "study", "verify", "measures")
+# what to do with more arguments than a command takes
+BEYOND = {
+    "explain": "put a text of several words in quotes, or name the second text of a pair with --pair",
+    "why": "put a text of several words in quotes",
+    "lm-head": "put a text of several words in quotes",
+    "measure": "name several files by one pattern in quotes, as in 'data/*.txt'",
+    "identify": "name several files by one pattern in quotes, as in 'data/*.txt'",
+}
 
 app = App(
     name="whence",
@@ -62,10 +70,16 @@ def run(arguments: list[str]) -> int:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, UnusedCliTokensError):
-        return f"There is no place for {' '.join(error.unused_tokens or ())!r}; put a text of several words in quotes."
+        return _beyond(error)
     if isinstance(error, OSError) and error.strerror:  # a full disk, a place that cannot be written
         return error.strerror + (f": {error.filename}" if error.filename else "")
     return str(error)
+
+
+def _beyond(error: UnusedCliTokensError) -> str:
+    command = next(iter(error.command_chain or ()), "")
+    remedy = BEYOND.get(command, f"see whence {command} --help" if command else "see whence --help")
+    return f"There is no place for {' '.join(error.unused_tokens or ())!r}; {remedy}."
 
 
 def _version() -> str:

@@ -1,13 +1,20 @@
 """whence explain: one text, in the terminal and as a page."""
 
 import sys
+import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Source, check_file, text_of
+from whence.cli.shared import Several, Source, check_chart, check_file, text_of
+from whence.errors import BadInput
 from whence.progress_bar import progress
+
+if TYPE_CHECKING:
+    import xarray
+
+    from whence.models.load import Model
 
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
@@ -16,14 +23,19 @@ LARGE = 20  # MB; browsers take seconds to open more
 
 def explain(
     text: str | None = None,
-    pair: str | None = None,
     *,
+    pair: str | None = None,
+    measures: str | None = None,
+    layers: Several = None,
+    targets: Several = None,
     out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("whence.html"),
+    chart: Path | None = None,
+    open_page: Annotated[bool, Parameter(name="--open", negative=())] = False,
     truncate: Annotated[bool, Parameter(negative=())] = False,
     contribution: Annotated[bool, Parameter(negative=())] = False,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Show where the information in a text went: a picture in the terminal and a page that opens offline.
+    """Show what is predicted and where the information in a text went: in the terminal, and as a page for offline use.
 
     Parameters
     ----------
@@ -31,33 +43,70 @@ def explain(
         The text; without one, or with -, it is read from standard input.
     pair
         A second text that the model reads together with the first.
+    measures
+        Names with commas between; `whence measures` lists them. Those that take a forward pass when not given.
+    layers
+        Measure these layers only: --layers 1 6; all when not given.
+    targets
+        Measure the rows of these tokens only, counted from 0: --targets 3 5; from the end when negative.
     out
         Where to write the page.
+    chart
+        Where to draw the terminal's picture: .svg, .png, .pdf, .html or .json.
+    open_page
+        Open the page in the browser.
     truncate
         Cut off what is longer than the model takes.
     contribution
         Show as well how much each input token has to do with each hidden token; takes seconds to minutes.
     """
-    from rich.console import Console
-
-    from whence.measures.registry import given_by
     from whence.page.report import report
-    from whence.plot.terminal import picture
     from whence.sentence.lm_head import predictions
     from whence.sentence.measure import measure
     from whence.text.sentence import sentence
 
     parsed = sentence(text_of(text) if pair is None else (text_of(text), pair))
     check_file(out, (".html", ".htm"))
+    if chart is not None:
+        check_chart(chart)
     model = source.load()
-    contribution |= "attention throughout" not in model.gives  # else there would be little to see
-    names = given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
+    names = _names(model, measures, contribution)
     with progress() as report_progress:
-        dataset = measure(model, parsed, names, truncate=truncate, progress=report_progress)
+        dataset = measure(
+            model, parsed, names, layers=layers, targets=targets, truncate=truncate, progress=report_progress
+        )
     dataset = dataset.assign(predictions(model, parsed, truncate=truncate))
     page = report(dataset, out)
+    _show(dataset, page, chart)
+    if open_page:
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _names(model: "Model", measures: str | None, contribution: bool) -> list[str]:
+    """What is measured: what was asked for, or all that a forward pass gives."""
+    from whence.measures.registry import given_by
+
+    if measures is not None:
+        names = [name.strip() for name in measures.split(",") if name.strip()]
+        if not names:
+            raise BadInput("No measure was asked for; `whence measures` lists them.")
+        return [*names, *(["contribution"] if contribution and "contribution" not in names else [])]
+    contribution |= "attention throughout" not in model.gives  # else there would be little to see
+    return given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
+
+
+def _show(dataset: "xarray.Dataset", page: Path, chart: Path | None) -> None:
+    from rich.console import Console
+
+    from whence.plot.terminal import picture
+
     console = Console(highlight=False)
     console.print(picture(dataset, console.width, console.color_system is not None))
+    if chart is not None:
+        from whence.plot.charts import overview, write
+
+        write(overview(dataset), chart)
+        console.print(f"\nThe chart: {chart.resolve()}", soft_wrap=True, markup=False)
     console.print(f"\nThe page: {page.resolve()}", soft_wrap=True, markup=False)
     size = page.stat().st_size / 1e6
     if size > LARGE:

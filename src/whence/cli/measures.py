@@ -4,9 +4,9 @@ from whence.cli import shared
 
 
 def measures() -> None:
-    """List what can be measured, with axes, units and papers."""
+    """List what can be measured, by the name to ask for, with axes, units and papers."""
     from whence.sentence.list_measures import list_measures
 
     table = list_measures()
-    columns = ["measure", "variable", "dims", "unit", "needs", "papers"]
+    columns = ["measure", "name", "dims", "unit", "needs", "papers"]
     shared.table(tuple(columns), [tuple(row) for row in table[columns].to_numpy().tolist()])

@@ -26,7 +26,7 @@ def study(
     Parameters
     ----------
     name
-        attention-identifiability, token-identifiability, attribution, mixing, correlates or head.
+        attention-identifiability, token-identifiability, attribution, mixing, correlates or lm-head.
     data
         A corpus, as for `whence measure`; several may be given, each with a --data of its own.
     out

@@ -1,6 +1,6 @@
 """Exact Frobenius norms of one block's derivative, at a cost linear in the number of tokens but for small matrices.
 
-Off the diagonal token j reaches token i by attention alone. In the notation of `fold`, the heads' columns side by side,
+Off the diagonal token j reaches token i by attention alone. In the notation of `matrices`, heads side by side,
 
     J_ij = G_ij W_i,    G_ij^h = A^h_ij V_j^h + g^h_ij (K_j^h q_i^h) (v_j^h - c_i^h)^T,
 
@@ -9,48 +9,30 @@ K_j^T K_j: O(s m^3) for the matrices, O(s^2 m^2) for the pairs; pushing every di
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.linear.direct import direct
-from whence.linear.fold import Folded, bytes_of, fold
-from whence.linear.reading import may_read_alike
+from whence.linear import cost
+from whence.linear.matrices import Matrices, bytes_of, matrices
+from whence.linear.tangent import by_parts
 from whence.models.tangent import Step
-
-# bytes of the largest tensor alive at a time, and the share of the memory that it is at most
-WORK, SHARE = 2**26, 8
-# products with m x m matrices per token and dimension, from the maps to the norms: where all tokens are read alike, and
-# where each has maps of its own
-SHARED, BY_TOKEN = 4, 6
 
 
 def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"] | None:
     """|d h^l_i / d h^(l-1)_j| of one block; None where it cannot be multiplied out within the memory."""
     if not multiplies_out(step, memory):
         return None
-    folded = fold(step, direct(step), chunk)
-    return None if folded is None else frobenius(folded, None, memory)
-
-
-def frobenius(folded: Folded, start: Float[Tensor, "s w m"] | None, memory: int) -> Float[Tensor, "t s"]:
-    """The same from the block's maps. With `start`, what leads to the block's input, by what that starts from."""
-    if start is not None:
-        folded = replace(folded, keys=start @ folded.keys, values=start @ folded.values, own=start @ folded.own)
-    return _norms(_Heads.of(folded), folded, min(WORK, memory // SHARE))
+    found = matrices(step, by_parts(step), chunk)
+    return None if found is None else _norms(_Heads.of(found), found, min(cost.PAIRS, memory // cost.PAIRS_SHARE))
 
 
 def multiplies_out(step: Step, memory: int) -> bool:
-    """Whether the memory holds the maps of one block and what its norms are made of."""
+    """Whether the memory holds the matrices of one block and what its norms are made of."""
     return step.attended is not None and 3 * bytes_of(step) <= memory
-
-
-def measuring(step: Step) -> int:
-    """What it takes from the maps to the norms, in products with m x m matrices per token and dimension."""
-    return SHARED if may_read_alike(step) else BY_TOKEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +51,8 @@ class _Heads:
     values: Float[Tensor, "x m h e"]
 
     @classmethod
-    def of(cls, folded: Folded) -> "_Heads":
-        attended = folded.attended
+    def of(cls, block: Matrices) -> "_Heads":
+        attended = block.attended
         groups, shared = attended.query.shape[:2]
         flat = [
             rearrange(part, "g r t x -> (g r) t x")
@@ -78,7 +60,7 @@ class _Heads:
         ]
         keys, values = (
             rearrange(_distinct(maps), "s m (g d) -> s m g d", g=groups).repeat_interleave(shared, dim=2)
-            for maps in (folded.keys, folded.values)
+            for maps in (block.keys, block.values)
         )
         value = attended.value.repeat_interleave(shared, dim=0)
         return cls(flat[0], value, flat[1], flat[2], flat[3], keys, values)
@@ -88,11 +70,11 @@ def _distinct(maps: Float[Tensor, "s m p"]) -> Float[Tensor, "x m p"]:
     return maps[:1] if maps.stride(0) == 0 else maps
 
 
-def _norms(heads: _Heads, folded: Folded, work: int) -> Float[Tensor, "t s"]:
-    write = rearrange(folded.write, "t (h e) m -> t h e m", h=len(heads.query))
+def _norms(heads: _Heads, block: Matrices, work: int) -> Float[Tensor, "t s"]:
+    write = rearrange(block.write, "t (h e) m -> t h e m", h=len(heads.query))
     reach = einsum(write, write, "t h e m, t f g m -> t h f e g")
     squares = torch.cat([_squares(heads, reach, part) for part in _parts(heads, work)], dim=1)
-    own = torch.linalg.matrix_norm(_own(heads, folded))
+    own = torch.linalg.matrix_norm(_own(heads, block))
     squares.diagonal().copy_(own.square())
     return squares.clamp_(min=0).sqrt_()
 
@@ -124,10 +106,10 @@ def _squares(heads: _Heads, reach: Float[Tensor, "t h f e g"], sources: slice) -
     )
 
 
-def _own(heads: _Heads, folded: Folded) -> Float[Tensor, "t w m"]:
+def _own(heads: _Heads, block: Matrices) -> Float[Tensor, "t w m"]:
     """J_ii = O_i + G_ii W_i."""
     weights, gain = (part.diagonal(dim1=1, dim2=2) for part in (heads.weights, heads.gain))
     scored = einsum(heads.keys, heads.query, gain, "t m h d, h t d, h t -> t m h")
     moved = rearrange(heads.value - heads.mixed, "h t e -> t 1 h e")
     given = (heads.values * rearrange(weights, "h t -> t 1 h 1")).addcmul_(scored[..., None], moved)
-    return torch.baddbmm(folded.own, rearrange(given, "t m h e -> t m (h e)"), folded.write)
+    return torch.baddbmm(block.own, rearrange(given, "t m h e -> t m (h e)"), block.write)

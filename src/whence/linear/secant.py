@@ -6,7 +6,7 @@ Vectors are pushed to later layers, covectors (rows that are multiplied with M f
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from einops import rearrange
@@ -14,101 +14,60 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import Unsupported
-from whence.linear.held import Activated, Attention, Chain, Linear, Sums, Vectors, feed_forward, normed
+from whence.linear.chain import LinearisedModel
+from whence.linear.steps import Activated, Attention, Branches, Chain, Linear, Mixture, Step, feed_forward, normed
 from whence.models.anatomy import Anatomy, Head
 from whence.models.block import Batch, Block
 from whence.models.capture import visit_blocks, walk
+from whence.models.experts import routes
 from whence.models.precision import single
 from whence.models.values import value_maps
-from whence.models.weights import Affine, Parts
+from whence.models.weights import Affine, FeedForward, Opaque, Parts
 
 Progress = Callable[[], None]
+Secants = LinearisedModel[Branches]  # all blocks of one pass up to some depth
 
 
 def _quiet() -> None:
     """Nobody watches."""
 
 
-@dataclass(frozen=True, eq=False)
-class Secant:
-    """One block: two branches that join the residual stream, and the norms behind them."""
+def secant(block: Block, values: Affine) -> Branches:
+    """One block of one sentence as it computed; `values` is its map from what the attention reads to all values."""
+    assert block.parts is not None and block.projected is not None
+    parts: Parts = block.parts
+    inner, outer, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
+    states, middle = block.input[0], block.middle[0]
+    read = states if parts.parallel else middle
+    before = normed(outer.before, read)
+    fed = read if outer.before is None else outer.before(read)
+    branch = parts.feed_forward(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
+    joined = middle + (branch if outer.inside is None else outer.inside(branch)) * scale
+    weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
+    attends = Attention(values, weights, parts.projection)
+    return Branches(
+        Chain((*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])), scale),
+        Chain(normed(inner.after, block.before_norm[0])),
+        Chain((*before, *_fed(parts.feed_forward, fed), *normed(outer.inside, branch)), scale),
+        Chain(normed(outer.after, joined)),
+        parts.parallel,
+    )
 
-    attention: Chain
-    past_attention: Chain
-    feed_forward: Chain
-    past_feed_forward: Chain
-    parallel: bool
 
-    @classmethod
-    def of(cls, block: Block, values: Affine) -> "Secant":
-        """The block of one sentence; `values` is its map from what the attention reads to all values."""
-        assert block.parts is not None and block.projected is not None
-        parts: Parts = block.parts
-        inner, outer = parts.attention_norms, parts.feed_forward_norms
-        states, middle = block.input[0], block.middle[0]
-        read = states if parts.parallel else middle
-        before = normed(outer.before, read)
-        fed = read if outer.before is None else outer.before(read)
-        branch = parts.neurons(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
-        joined = middle + (branch if outer.inside is None else outer.inside(branch)) * parts.residual_scale
-        weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
-        attends = Attention(values, weights, parts.projection)
-        return cls(
-            Chain(
-                (*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])),
-                parts.residual_scale,
-            ),
-            Chain(normed(inner.after, block.before_norm[0])),
-            Chain((*before, *feed_forward(parts.neurons, fed), *normed(outer.inside, branch)), parts.residual_scale),
-            Chain(normed(outer.after, joined)),
-            parts.parallel,
+def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "t m"]) -> tuple[Step, ...]:
+    """The feed-forward at what it read; of a mixture, the experts that each token had."""
+    if isinstance(forward, FeedForward):
+        return feed_forward(forward, read)
+    chosen = routes(forward, read)
+    if chosen is None:
+        raise Unsupported(
+            f"{type(forward.module).__name__} does not give what its experts give at this text, so how it made its"
+            " output is not known; ask for derivatives (contribution, dependence)."
         )
-
-    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
-        """M v, or M v + c."""
-        middle = self.past_attention.push(vectors + self.attention.push(vectors, constants), constants)
-        fed = self.feed_forward.push(vectors if self.parallel else middle, constants)
-        return self.past_feed_forward.push(middle + fed, constants)
-
-    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
-        """u M; u c is added to the sums."""
-        joined = self.past_feed_forward.pull(covectors, sums)
-        fed = self.feed_forward.pull(joined, sums)
-        middle = self.past_attention.pull(joined if self.parallel else joined + fed, sums)
-        start = middle + self.attention.pull(middle, sums)
-        return start + fed if self.parallel else start
-
-    def since(self, token: int) -> "Secant":
-        """The map of this token and those behind it, for vectors that are zero before."""
-        names = ("attention", "past_attention", "feed_forward", "past_feed_forward")
-        return replace(self, **{name: getattr(self, name).since(token) for name in names})
+    return (Mixture.of(chosen, read),)
 
 
-@dataclass(frozen=True, eq=False)
-class Secants:
-    """All blocks of one pass up to some depth, with the states before, between and behind them."""
-
-    states: tuple[Float[Tensor, "t m"], ...]
-    blocks: tuple[Secant, ...]
-
-    @property
-    def last(self) -> Float[Tensor, "t m"]:
-        return self.states[-1]
-
-    def push(self, vectors: Vectors, start: int = 0, end: int | None = None) -> Vectors:
-        """From layer `start` to layer `end`."""
-        for block in self.blocks[start:end]:
-            vectors = block.push(vectors)
-        return vectors
-
-    def pull(self, covectors: Vectors, end: int | None = None, start: int = 0) -> Vectors:
-        """From layer `end` back to layer `start`."""
-        for block in reversed(self.blocks[start:end]):
-            covectors = block.pull(covectors)
-        return covectors
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Backwards:
     """One pass, to be gone back through from its last block, with no more blocks in memory than `kept` at a time.
 
@@ -119,7 +78,7 @@ class Backwards:
     batch: Batch
     kept: int
     states: tuple[Float[Tensor, "t m"], ...]
-    blocks: tuple[Secant, ...]
+    blocks: tuple[Branches, ...]
 
     @classmethod
     def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = _quiet) -> "Backwards":
@@ -127,9 +86,10 @@ class Backwards:
         seen = walk(anatomy, batch, visited)
         return cls(anatomy, batch, kept, (single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
 
-    def __iter__(self) -> Iterator[tuple[Secant, Float[Tensor, "t m"]]]:
+    def __iter__(self) -> Iterator[tuple[Branches, Float[Tensor, "t m"]]]:
         """Every block from the last to the first, with the states it read."""
-        blocks, end = self.blocks, self.anatomy.layers
+        blocks, self.blocks = self.blocks, ()  # so that they are freed before the next are made
+        end = self.anatomy.layers
         while blocks:
             begin = end - len(blocks)
             yield from zip(reversed(blocks), reversed(self.states[begin:end]), strict=True)
@@ -148,14 +108,14 @@ class Visited:
         self.first, self.last, self.progress = first, last, progress
         self.values = [single(affine) for affine in value_maps(anatomy)]
         self.states: list[Tensor] = []
-        self.blocks: list[Secant] = []
+        self.blocks: list[Branches] = []
 
     def __call__(self, block: Block) -> None:
         if block.layer > self.last:
             return
         if block.layer > self.first:
             block = single(block)
-            self.blocks.append(Secant.of(block, self.values[block.layer - 1]))
+            self.blocks.append(secant(block, self.values[block.layer - 1]))
         self.states.append(single(block.output)[0])
         self.progress()
 
@@ -163,9 +123,8 @@ class Visited:
 def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants:
     """The pass of one sentence as it was made, up to a depth; refused where a part of a block is not known."""
     visited = Visited(anatomy, 0, anatomy.layers if depth is None else depth)
-
     seen = walk(anatomy, batch, visited)
-    return Secants((single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
+    return LinearisedModel((single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
 
 
 def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int]) -> Chain:

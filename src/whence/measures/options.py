@@ -81,7 +81,7 @@ class _Flow(Options):
     """How the Jacobian is taken and read.
 
     norm     frobenius, spectral, or ones (the gradient of the sum): what a block of the Jacobian is measured by
-    mode     exact, sketch, or auto, which is exact for a few sources
+    mode     exact, sketch, or auto, which is exact where that takes a few seconds
     error    of a sketch: the share of contribution that may be expected at the wrong source
     seed     of a sketch
     start    embedding: what enters the first block; sum: the sum of the embeddings before their norm

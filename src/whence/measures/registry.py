@@ -33,7 +33,7 @@ VALUES = frozenset({"attention", "values"})
 NORMS = frozenset({"attention", "values", "norms"})
 DERIVATIVES = frozenset({"derivatives"})
 NEURONS = NORMS | {"neurons"}
-SECANT = NEURONS | {"attention throughout"}
+SECANT = NORMS | {"secant", "attention throughout"}
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,11 @@ class Axis:
 
 
 # the analyses a norm, a mixing ratio and a rollout can come from: by weights or norms, without and with the residual,
-# past the norm, through the whole block; the last two only accumulated over layers
+# past the norm, through the whole block; the last two only accumulated over layers. A request for `norms` or `mixing`
+# means those of the attention part: the whole block takes several times as long, and has to be asked for
 MIXED = ("attn_w", "attn_n", "attnres_w", "attnres_n", "attnresln_n")
-ANALYSES = (*MIXED, "block_n", "alti", "value_zeroing")
+WHOLE_BLOCK = "block_n"
+ANALYSES = (*MIXED, WHOLE_BLOCK, "alti", "value_zeroing")
 
 AXES: dict[str, Axis] = {
     "layer": Axis(lambda sizes: sizes.layers, kept="rows"),
@@ -83,6 +85,15 @@ class Variable:
     def of_attention(self) -> bool:
         """Whether only layers that attend have it."""
         return "attention" in self.needs
+
+
+# what is said of the rows of a decoder's maps, as coordinates beside whatever is measured
+LABELS: dict[str, Variable] = {
+    "sink": Variable(
+        BY_TOKEN, "", "whether the first token holds more than half of the row's attention, mean of heads"
+    ),
+    "head_sink": Variable(HEAD_TOKEN, "", "whether the first token holds more than half of the row's attention"),
+}
 
 
 @dataclass(frozen=True)

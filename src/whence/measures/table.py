@@ -43,6 +43,8 @@ _MAPS = {
 _BLOCK = {
     "block_n": _analysis("block_n", _NORM, "length of the vector from source to target in the whole block", NEURONS)
 }
+_MIXING = "share that came from other tokens"
+_BLOCK_MIXING = {"mixing_block_n": Variable(BY_TOKEN, _SHARE, _MIXING, NEURONS, analysis=("mixing", "block_n"))}
 _ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
 _ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
 
@@ -121,16 +123,17 @@ MEASURES: dict[str, Measure] = {
         takes=takes.by_head,
     ),
     "mixing": Measure(
-        about="How much of each token's new vector came from other tokens, by five analyses; those by weights are NaN"
-        " where attention rows do not sum to one.",
-        variables={"mixing": Variable(("analysis", *BY_TOKEN), _SHARE, "share that came from other tokens", NORMS)},
+        about="How much of each token's new vector came from other tokens in the attention part of a block, by five"
+        " analyses (`block` adds the sixth); those by weights are NaN where attention rows do not sum to one.",
+        variables={"mixing": Variable(("analysis", *BY_TOKEN), _SHARE, _MIXING, NORMS)},
         papers=("kobayashi2021",),
         source="whence.measures.norms.variables:norms",
     ),
     "block": Measure(
-        about="How much each source gives each target in a whole block, feed-forward included.",
-        variables=_BLOCK,
-        papers=("kobayashi2024",),
+        about="The sixth analysis of `norms` and `mixing`: how much each source gives each target in a whole block,"
+        " feed-forward included, and how much of each token came from others.",
+        variables=_BLOCK | _BLOCK_MIXING,
+        papers=("kobayashi2024", "kobayashi2021"),
         source="whence.measures.norms.variables:block",
         takes=takes.through_block,
         options=options.Block,
@@ -195,7 +198,7 @@ MEASURES: dict[str, Measure] = {
         },
         papers=("brunner2020",),
         source="whence.measures.flow.variables:flow",
-        takes=flow_takes.flow,
+        takes=flow_takes.origin,
         over="model",
         options=options.Origin,
         axes={
@@ -251,7 +254,7 @@ MEASURES: dict[str, Measure] = {
             f"rollout_{name}": Variable(
                 MAP,
                 _SHARE,
-                f"{name} accumulated over layers",
+                f"{name} accumulated over layers; vectors that cancel still add up",
                 base_map.needs | {"attention throughout"},
                 base=name,
                 analysis=("rollout", name),

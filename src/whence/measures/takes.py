@@ -39,9 +39,18 @@ class Sizes:
     number: int  # bytes of one number
     block: int  # bytes of a block's weights
     sources: int
+    targets: int
+    numbers: tuple[int, ...]  # of the layers
 
     @classmethod
-    def of(cls, anatomy: Anatomy, tokens: int, layers: tuple[int, ...], options: Mapping[str, Any]) -> "Sizes":
+    def of(
+        cls,
+        anatomy: Anatomy,
+        tokens: int,
+        layers: tuple[int, ...],
+        options: Mapping[str, Any],
+        targets: tuple[int, ...] | None = None,
+    ) -> "Sizes":
         attending = anatomy.attending or (1,)
         block = anatomy.blocks[attending[0] - 1]
         parts, heads, dtype = anatomy.parts(block), max(1, anatomy.heads), anatomy.model.dtype
@@ -68,6 +77,8 @@ class Sizes:
             number=number,
             block=sum(parameter.numel() for parameter in block.parameters()) * number,
             sources=tokens if options.get("sources") is None else len(options["sources"]),
+            targets=tokens if targets is None else len(targets),
+            numbers=tuple(layers),
         )
 
     @property

@@ -171,7 +171,7 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, weights: Tensor, settin
     if softcap is not None:
         scores = torch.einsum("grtd,gsd->grts", query, key) * scaling
         gain = gain * (1 - torch.tanh(scores / softcap).square())
-    return Attended(query, key, value, weights, gain)
+    return Attended(query, key, value, weights, gain, weights @ value[:, None])
 
 
 def _function(

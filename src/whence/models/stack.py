@@ -67,9 +67,9 @@ class Stack:
         """J v (JVP) of every layer up to a depth, for every tangent of layer 0."""
         return vmap(lambda tangent: jvp(self._until(depth), (self.states,), (tangent,))[1])(tangents)
 
-    def pull(self, cotangents: Float[Tensor, "k layer t m"]) -> Float[Tensor, "k t m"]:
-        """u^T J (VJP) for every cotangent of the first layers, as many as it has."""
-        back = vjp(self._until(cotangents.shape[1]), self.states)[1]
+    def pull_from(self, layer: int, cotangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
+        """u^T J (VJP) for every cotangent of a layer."""
+        back = vjp(lambda states: self.layers(states, layer)[-1], self.states)[1]
         return vmap(lambda cotangent: back(cotangent)[0])(cotangents)
 
     @cached_property

@@ -43,6 +43,7 @@ class Attended:
     """The inputs and weights of one attention, heads in groups `g` of `r` that share keys and values.
 
     `gain` is the weight times the slope of the scores, so that dA_ij = gain_ij (d(q_i k_j) - sum_l A_il d(q_i k_l)).
+    `mixed` is what the heads output, sum_j A_ij v_j.
     """
 
     query: Float[Tensor, "g r t d"]
@@ -50,11 +51,13 @@ class Attended:
     value: Float[Tensor, "g t e"]
     weights: Float[Tensor, "g r t t"]
     gain: Float[Tensor, "g r t t"]
+    mixed: Float[Tensor, "g r t e"]
 
-    @property
-    def mixed(self) -> Float[Tensor, "g r t e"]:
-        """The heads' outputs: sum_j A_ij v_j."""
-        return self.weights @ self.value[:, None]
+    def among(self, tokens: slice) -> "Attended":
+        """Only these tokens, as sources and as targets; what the heads output is still all of it."""
+        query, mixed = (part[:, :, tokens] for part in (self.query, self.mixed))
+        weights, gain = (part[:, :, tokens, tokens] for part in (self.weights, self.gain))
+        return Attended(query, self.key[:, tokens], self.value[:, tokens], weights, gain, mixed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,11 @@ class Step:
         """Tangents of queries, keys and values alone [k h t d]; the block stops at its attention."""
         return vmap(lambda direction: jvp(_until_attention(self.block), (self.states,), (direction,))[1])(directions)
 
+    def attends_back(self, queries: Tensor, keys: Tensor, values: Tensor) -> Float[Tensor, "k t m"]:
+        """The transpose: from cotangents of queries, keys and values to those of the input."""
+        back = vjp(_until_attention(self.block), self.states)[1]
+        return vmap(lambda *cotangents: back(cotangents)[0])(queries, keys, values)
+
     def writes(self, directions: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
         """Tangents of the output by the heads' outputs, concatenated, the input held fixed."""
 
@@ -97,23 +105,36 @@ class Step:
 
         return vmap(lambda direction: jvp(cut, (self._heads,), (direction,))[1])(directions)
 
+    @property
+    def may_read_alike(self) -> bool:
+        """Whether queries, keys and values are likely to be the same map of every token: no norm comes before them."""
+        return self.parts is not None and self.parts.attention_norms.before is None
+
     def agrees(self, push: Function) -> bool:
-        """Whether a JVP, tokens first, is that of the block's own code, at every token relative to its size."""
-        tangents, expected = (rearrange(part, "k t m -> t k m").contiguous() for part in self.reference)
+        """Whether a JVP is that of the block's own code, at every token relative to its size."""
+        tangents, expected = self.reference
         return apart(push(tangents), expected) <= AGREE
+
+    def agrees_back(self, pull: Function) -> bool:
+        """The same of a VJP."""
+        cotangents = self._drawn
+        expected = torch.stack([pulled(self.block, self.states, cotangent) for cotangent in cotangents])
+        return apart(pull(cotangents), expected) <= AGREE
 
     @cached_property
     def reference(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
-        """Two random tangents, and their JVPs by the block's own code.
+        """Two random tangents, and their JVPs by the block's own code."""
+        return self._drawn, torch.stack([pushed(self.block, self.states, tangent) for tangent in self._drawn])
 
-        Each moves every other token: what arrives at the rest came through attention, which would be small beside
-        the residual.
+    @property
+    def _drawn(self) -> Float[Tensor, "k t m"]:
+        """Two random vectors. Each is zero at every other token: what arrives there came through attention, which would
+        be small beside the residual.
         """
         generator = torch.Generator().manual_seed(0)
-        tangent = torch.randn(self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
-        even = (torch.arange(len(tangent), device=tangent.device) % 2 == 0)[:, None]
-        tangents = torch.stack([tangent * even, tangent * ~even])
-        return tangents, torch.stack([pushed(self.block, self.states, tangent) for tangent in tangents])
+        vector = torch.randn(self.states.shape, generator=generator, dtype=torch.float64).to(self.states)
+        even = (torch.arange(len(vector), device=vector.device) % 2 == 0)[:, None]
+        return torch.stack([vector * even, vector * ~even])
 
     @cached_property
     def largest(self) -> int:

@@ -6,6 +6,7 @@ sinks, states past the final norm, positions shifted by padding.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,10 +23,11 @@ from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace, walk
 from whence.models.end_to_end import CLOSE, missed
+from whence.models.experts import routes
 from whence.models.families import Mlp
 from whence.models.hooks import here
 from whence.models.locate import WHERE, on_tokens_alone, probe
-from whence.models.weights import first
+from whence.models.weights import Opaque, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
@@ -71,7 +73,7 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     """All checks with their errors; raises when the model cannot be read at all or its family's row is wrong."""
     checks = _checks(_gather(anatomy))
     failed = [check for check in checks if not check.passed]
-    wrong = [check for check in failed if check.gives not in anatomy.lacks] if anatomy.is_known else []
+    wrong = [check for check in failed if _contradicts(check, anatomy)] if anatomy.is_known else []
     if wrong:
         advice = MERGE if adapters(anatomy.model) else "please report it with both versions"
         raise VerificationFailed(_sentence(anatomy, wrong[0], advice))
@@ -79,6 +81,14 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     if vital:
         raise Unsupported(_sentence(anatomy, vital[0], WHERE))
     return checks
+
+
+def _contradicts(check: Check, anatomy: Anatomy) -> bool:
+    """Whether a failure means that the family's row is wrong; NaN under left padding is the model's own fault, as in
+    MPT and BLOOM in float64, while a shift would mean that positions are misread.
+    """
+    own_fault = check.gives == PADDING["left"] and math.isinf(check.error)
+    return check.gives not in anatomy.lacks and not own_fault
 
 
 def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
@@ -150,10 +160,20 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
     ]
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
+    if isinstance(anatomy.row.mlp, Mlp) or all(_has_experts(block) for block in blocks):
+        checks.append(Check("neurons or experts give the feed-forward", "secant", summed, limit))
     if anatomy.head is not None:
         error = unlike(anatomy.head(finished), evidence.plain)
         checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
     return tuple(checks)
+
+
+def _has_experts(block: Block) -> bool:
+    """Whether the feed-forward of a block is made of experts that were found and give its output."""
+    assert block.parts is not None and isinstance(block.parts.feed_forward, Opaque)
+    norm = block.parts.feed_forward_norms.before
+    read = (block.input if block.parts.parallel else block.middle)[0]
+    return routes(block.parts.feed_forward, read if norm is None else norm(read)) is not None
 
 
 def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:

@@ -12,15 +12,22 @@ HERE = Path(__file__).resolve().parent
 MODULES = HERE / "js"
 
 
+# style sheet -> where its dark colours hold: as the page's script says, or as the system does, but never on paper
+DARK = {
+    "page.css": ":root[data-theme=dark]{%s}",
+    "study.css": "@media screen and (prefers-color-scheme: dark){:root{%s}}",
+}
+
+
 @cache
-def style() -> str:
-    """The style sheet, with the colours of light and dark as variables."""
+def style(sheet: str = "page.css") -> str:
+    """A style sheet, with the colours of light and dark as variables."""
+    themes = f":root{{{variables('light')}}}\n{DARK[sheet] % variables('dark')}\n"
+    return themes + (HERE / sheet).read_text(encoding="utf-8")
 
-    def variables(theme: Theme) -> str:
-        return "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items())
 
-    themes = f":root{{{variables('light')}}}\n:root[data-theme=dark]{{{variables('dark')}}}\n"
-    return themes + (HERE / "page.css").read_text(encoding="utf-8")
+def variables(theme: Theme) -> str:
+    return "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items())
 
 
 @cache

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.plot import MIXING_ORDER, SOURCE_ORDER, style
-from whence.plot.style import OTHERS, OWN, PAID, SOURCES, Reading
+from whence.plot import MIXING_ORDER, SOURCE_ORDER, WHOLE_MODEL, style
+from whence.plot.style import OTHERS, OWN, OWN_ROLLED, PAID, ROLLED, SOURCES, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +33,15 @@ def head_maps(ds: xarray.Dataset) -> list[str]:
     return _with(ds, PER_HEAD)
 
 
+def flows(ds: xarray.Dataset) -> list[str]:
+    """The maps a flow can be drawn by: the decomposition, which is exact, then layer after layer, then the others.
+
+    Shares are drawn, so that lengths of the same vectors would be the same picture.
+    """
+    names = [name for name in (*maps(ds), *head_maps(ds)) if f"{name}_share" not in ds]
+    return sorted(names, key=lambda name: (name != WHOLE_MODEL, _since(name)))
+
+
 def fields(ds: xarray.Dataset) -> list[Field]:
     """One row for each field, with its sentences; `read` says how the page gets its values from the `variable`.
 
@@ -46,16 +55,20 @@ def fields(ds: xarray.Dataset) -> list[Field]:
 
 def _left(ds: xarray.Dataset) -> Iterator[Field]:
     """What is left of a token: its own part of each map since the input, what a mixing ratio says, and the like."""
-    for name in maps(ds):
-        if style(name).wording.since_input and _adds_up(ds[name]):
-            yield _field(name, "own", OWN)
+    since = [name for name in maps(ds) if _since(name) and _adds_up(ds[name])]
+    yield from (_own(name) for name in since if name in SOURCE_ORDER)
     for name in _with(ds, ("analysis", *PER_TOKEN)):
         analyses = [str(analysis) for analysis in ds["analysis"].values]
         for analysis in sorted(analyses, key=_place(MIXING_ORDER)):
             row = _field(name, "values", style(name).reading, analysis)
             yield row | {"key": f"{name} {analysis}", "place": analyses.index(analysis)}
+    yield from (_own(name) for name in since if name not in SOURCE_ORDER)
     for name in _with(ds, PER_TOKEN):
         yield _field(name, "values", style(name).reading)
+
+
+def _own(name: str) -> Field:
+    return _field(name, "own", OWN_ROLLED if style(name).wording is ROLLED else OWN)
 
 
 def _paid(ds: xarray.Dataset) -> Iterator[Field]:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.page.arrays import DIMS, differences, embedded
-from whence.page.fields import ERROR, PER_LAYER, fields, head_maps, maps
+from whence.page.fields import ERROR, PER_LAYER, fields, flows, head_maps, maps
 from whence.page.lens import lens
+from whence.page.rows import filled, measured
 from whence.plot import finding, flattened, legible, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
-from whence.plot.predictions import Prediction, predictions
+from whence.plot.predictions import Prediction, headline, predictions
+from whence.plot.sinks import sinks
 from whence.plot.style import LM_HEAD, SUMS, WORDINGS
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ PANELS = ("left", "whence", "flow", "maps", "heads", "prediction", "compare")
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
-    ds = flattened(ds)
+    ds = flattened(filled(ds))
     derived = differences(ds)
     names = [name for name in drawn(ds) if name not in derived]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # zlib lets go of the interpreter lock
@@ -45,14 +47,16 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
     analyses = [str(analysis) for analysis in ds["analysis"].values] if "analysis" in ds.coords else []
     styled = (*names, *analyses)
     return {
-        "finding": finding(ds).replace(" %", "\N{NO-BREAK SPACE}%"),
+        "finding": (headline(_head(ds)) or finding(ds)).replace(" %", "\N{NO-BREAK SPACE}%"),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
         "causal": int(ds.attrs.get("causal", 0)) == 1,
         "tokens": _tokens(ds),
+        "rows": measured(ds),
         "layers": ds["layer"].values.tolist() if "layer" in ds.coords else [],
         "heads": int(ds.sizes.get("head", 0)),
         "maps": maps(ds),
         "head_maps": head_maps(ds),
+        "flows": _flows(ds),
         "fields": fields(ds),
         "sums": [asdict(group) | {"names": [name for name in group.names if name in names]} for group in SUMS],
         "notes": [name for name in names if set(ds[name].dims) == {"layer", "head"} and style(name).note],
@@ -60,21 +64,22 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "absent": {name: layers for name in names if (layers := _absent(ds[name]))},
         "predictions": [_prediction(prediction) for prediction in predictions(_head(ds))],
         "lens": lens(ds),
+        "sinks": sinks(ds),
         "lm_head": LM_HEAD,
         "panels": panels(ds),
         "styles": {name: _style(name) for name in styled},
-        "wordings": {verb: asdict(wording) for verb, wording in WORDINGS.items()},
+        "wordings": {name: asdict(wording) for name, wording in WORDINGS.items()},
         "palette": _palette(styled),
     }
 
 
 def panels(ds: xarray.Dataset) -> list[str]:
-    """The panels this Dataset has the variables for, in reading order; a flow needs all layers."""
+    """The panels this Dataset has the variables for, in reading order; a flow needs all layers and all targets."""
     all_maps, kinds = [*maps(ds), *head_maps(ds)], {row["kind"] for row in fields(ds)}
     available = {
         "left": kinds - {"sources"},
         "whence": kinds & {"sources"},
-        "flow": [name for name in all_maps if not _absent(ds[name])],
+        "flow": _flows(ds),
         "maps": all_maps,
         "heads": head_maps(ds),
         "prediction": "top" in ds,
@@ -83,12 +88,17 @@ def panels(ds: xarray.Dataset) -> list[str]:
     return [panel for panel in PANELS if available[panel]]
 
 
+def _flows(ds: xarray.Dataset) -> list[str]:
+    """Maps that every layer and target has, else a path would end where one is missing."""
+    return [name for name in flows(ds) if measured(ds) is None and not _absent(ds[name])]
+
+
 def _absent(variable: xarray.DataArray) -> list[int]:
     """Places of the layers without this map, because they do not attend."""
     if not set(PER_LAYER) <= set(variable.dims):
         return []
-    corner = variable.isel(target=0, source=0).isnull()
-    return [int(place) for place in np.flatnonzero(corner.any([dim for dim in corner.dims if dim != "layer"]))]
+    edge = variable.isel(source=0).isnull().all("target")
+    return [int(place) for place in np.flatnonzero(edge.any([dim for dim in edge.dims if dim != "layer"]))]
 
 
 def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
@@ -104,7 +114,7 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 
 def _head(ds: xarray.Dataset) -> xarray.Dataset:
     """What is known of the LM head."""
-    return ds[[name for name in ("top", "top_score", "place") if name in ds]]
+    return ds[[name for name in ("top", "top_score", "place", "probability") if name in ds]]
 
 
 def _prediction(prediction: Prediction) -> dict[str, Any]:
@@ -118,7 +128,7 @@ def _style(name: str) -> dict[str, Any]:
         "meaning": row.meaning,
         "percent": row.percent,
         "note": row.note,
-        "wording": row.wording.verb,
+        "wording": next(name for name, wording in WORDINGS.items() if wording is row.wording),
     }
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput
 from whence.page import why
-from whence.page.bundle import HERE, digest, script, style
+from whence.page.bundle import script, style
 from whence.page.payload import payload
+from whence.page.templates import rendered
 from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
             "A page shows what whence.measure or whence.why gives, with its layers and tokens, and"
             f" {_what(ds, missing)} was given."
         )
-    if "source" in ds.sizes and ds.sizes["source"] != ds.sizes["target"]:
-        raise BadInput("A page shows every target; measure without targets=.")
     file.write_text(page(ds), encoding="utf-8")
     return file
 
@@ -59,26 +56,18 @@ def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None,
     another model. `state` is what is selected when the page opens, as it stands after # in an address.
     """
     data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
-    return _filled(data, "page")
+    return _rendered(data, "page")
 
 
 def explained(ds: xarray.Dataset) -> str:
     """The whole page of what whence.why gives, as text."""
-    return _filled(why.payload(ds), "why")
+    return _rendered(why.payload(ds), "why")
 
 
-def _filled(data: dict[str, Any], entry: str) -> str:
-    sheet, code = style(), f"{script(f'{entry}.js')}module_{entry}.boot();\n"
-    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
-        title=html.escape(f"{data['finding']} · whence"),
-        finding=html.escape(data["finding"]),
-        text=html.escape(" ".join(token["shown"] for token in data["tokens"])),
-        style=sheet,
-        style_hash=digest(sheet),
-        script=code,
-        script_hash=digest(code),
-        data=_inert(data),
-    )
+def _rendered(data: dict[str, Any], entry: str) -> str:
+    text = " ".join(token["shown"] for token in data["tokens"])
+    code = f"{script(f'{entry}.js')}module_{entry}.boot();\n"
+    return rendered("page.html", title=data["finding"], text=text, style=style(), script=code, data=_inert(data))
 
 
 def _inert(data: dict[str, Any]) -> str:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput, Unsupported
 from whence.page import why
-from whence.page.bundle import HERE, script
+from whence.page.bundle import HERE, script, variables
 from whence.page.fields import PER_HEAD, PER_LAYER
 from whence.page.payload import payload
 from whence.plot import flattened
-from whence.plot.palette import FURNITURE, THEMES
 from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
@@ -22,9 +21,11 @@ ROOT = ".whence-widget"
 def widget(ds: xarray.Dataset) -> Any:
     """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow.
 
+    By the decomposition if the Dataset has it, which is exact; other maps are multiplied over layers.
+
     Of what whence.why gives, it is the text shaded by what each token gave, layer by layer.
 
-    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention"])
+    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
     >>> type(whence.widget(ds)).__name__
     'Flow'
     """
@@ -33,6 +34,7 @@ def widget(ds: xarray.Dataset) -> Any:
         import traitlets
     except ModuleNotFoundError as error:
         raise Unsupported(f"The widget needs the package {error.name}: pip install 'whence[notebook]'.") from error
+    drawn = why.payload(ds) if is_explained(ds) else _flow(ds)
 
     class Flow(anywidget.AnyWidget):
         _esm = module()
@@ -42,16 +44,19 @@ def widget(ds: xarray.Dataset) -> Any:
     class Why(Flow):
         _esm = module("why")
 
-    return Why(payload=why.payload(ds)) if is_explained(ds) else Flow(payload=payload(_maps(ds)))
+    return Why(payload=drawn) if is_explained(ds) else Flow(payload=drawn)
 
 
-def _maps(ds: xarray.Dataset) -> xarray.Dataset:
+def _flow(ds: xarray.Dataset) -> dict[str, Any]:
     """The maps from sources to targets alone."""
     ds = flattened(ds)
     maps = [name for name in ds.data_vars if set(ds[name].dims) in (set(PER_LAYER), set(PER_HEAD))]
     if not maps:
-        raise BadInput("The Dataset has no map from sources to targets; measure attention, norms or contribution.")
-    return ds[maps]
+        raise BadInput("The Dataset has no map from sources to targets; measure decomposition, norms or attention.")
+    drawn = payload(ds[maps])
+    if not drawn["flows"]:
+        raise BadInput("None of the maps has all targets in all layers; measure decomposition or contribution, of all.")
+    return drawn
 
 
 def module(entry: str = "widget") -> str:
@@ -62,7 +67,7 @@ def module(entry: str = "widget") -> str:
 def style() -> str:
     """The sheet of the page, held inside the widget by nesting."""
     sheet = (HERE / "page.css").read_text(encoding="utf-8")
-    themes = {theme: "".join(f"--{name}:{color};" for name, color in FURNITURE[theme].items()) for theme in THEMES}
-    light, dark = f"{ROOT}{{{themes['light']}}}", f"{ROOT}[data-theme=dark]{{{themes['dark']}color-scheme:dark;}}"
+    light = f"{ROOT}{{{variables('light')}}}"
+    dark = f"{ROOT}[data-theme=dark]{{{variables('dark')}color-scheme:dark;}}"
     base = f"{ROOT}{{background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif;padding:8px 12px;}}"
     return f"{light}\n{dark}\n{base}\n{ROOT}{{\n{sheet}\n}}\n"

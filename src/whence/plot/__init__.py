@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 # Which analysis or map is shown first when there are several: the one that sees most of the block.
-MIXING_ORDER = ("attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
+MIXING_ORDER = ("block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
+WHOLE_MODEL = "decomposition_share"  # exact, from the input through all layers: what a picture of the flow is drawn by
 SOURCE_ORDER = ("contribution", "block_n", "attnresln_n", "attnres_n", "attn_n", "attnres_w", "attn_w")
 # Controls, soft hyphen, marks and overrides of direction, zero-width space and joiner, byte-order mark, surrogates.
 _INVISIBLE = re.compile(
@@ -49,8 +50,14 @@ def mixed(ds: xarray.Dataset) -> tuple[str, np.ndarray]:
         values = ds["mixing"].loc[{"analysis": analysis}].transpose("layer", "target").values
         return f"share of a token's new vector that came from other tokens ({style(analysis).title})", values
     attention = ds["attention"].transpose("layer", "head", "target", "source").values
-    own = np.diagonal(attention, axis1=-2, axis2=-1).mean(axis=1)
+    own = _own(ds, attention).mean(axis=1)
     return "attention paid to other tokens (1 - own weight, mean of heads)", 1 - own
+
+
+def _own(ds: xarray.Dataset, maps: np.ndarray) -> np.ndarray:
+    """Each target's own weight, wherever it stands among the sources."""
+    places = ds["target"].values if "target" in ds.indexes else np.arange(ds.sizes["target"])
+    return maps[..., np.arange(len(places)), places]
 
 
 def mean(values: np.ndarray, axis: int) -> np.ndarray:
@@ -73,7 +80,7 @@ def finding(ds: xarray.Dataset) -> str:
 def contribution_finding(ds: xarray.Dataset) -> str:
     """How much of a token is still itself after the last layer."""
     last = ds["contribution"].transpose("layer", "target", "source").values[-1]
-    own = float(mean(np.diagonal(last), axis=0))
+    own = float(mean(_own(ds, last), axis=0))
     return f"After layer {ds['layer'].values[-1]}, a token is still {percent(own)} itself on average"
 
 

@@ -10,8 +10,11 @@ import pandas
 import xarray
 
 from whence.errors import BadInput
-from whence.plot import flattened, legible, mixing_analysis, mixing_finding, percent, style
+from whence.plot import SOURCE_ORDER, flattened, legible, mixing_analysis, mixing_finding, percent, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
+from whence.plot.predictions import headline
+from whence.plot.sinks import rows as sink_rows
+from whence.plot.style import CAUTION, ROLLED, SINK
 
 CELL = 22
 COMPACT = 60
@@ -19,15 +22,39 @@ APART = "\u2063"  # an invisible separator
 INK = FURNITURE["light"]["ink"]
 
 
-def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> altair.Chart:
+def overview(ds: xarray.Dataset) -> Any:
+    """What a text says at a glance: the mixing ratios of all layers, or without them a map of the last layer."""
+    flat = flattened(ds)
+    names = [str(name) for name in flat.data_vars if {"layer", "target", "source"} <= set(flat[name].dims)]
+    if "mixing" not in flat and not names:
+        raise BadInput("A chart needs mixing or a map of targets by sources; ask for one of them, such as attention.")
+    best = sorted(names, key=lambda name: SOURCE_ORDER.index(name) if name in SOURCE_ORDER else -1)
+    chart = mixing_grid(ds) if "mixing" in flat else maps(ds, best[:1], int(flat["layer"].values[-1]))
+    if told := headline(ds):
+        chart.title.text = [told, chart.title.text]
+    return chart
+
+
+def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> Any:
     """Layers x tokens, coloured by the share that came from other tokens; the last layer on top."""
     ds = flattened(ds)
     analysis = analysis or mixing_analysis(ds)
     values = _at(ds["mixing"], "analysis", analysis)
     rows = _long(values.values, ("layer", "target"), ds)
-    chart = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
-    subtitle = f"share from other tokens by {style(analysis).title}; {_sample(ds)}"
+    chart: Any = _cells(rows, "target", "layer", float(values.max()), signed=False, descending=True)
+    sample = f"share from other tokens by {style(analysis).title}; {_sample(ds)}"
+    subtitle: str | list[str] = sample
+    resting = np.array([sink_rows(ds, layer) for layer in ds["layer"].values])
+    if resting.any():
+        chart, subtitle = _dotted(chart, rows[resting.ravel()]), [sample, SINK["dots"]]
     return finished(chart, mixing_finding(ds.sel({"analysis": [analysis]})), subtitle)
+
+
+def _dotted(chart: altair.Chart, rows: pandas.DataFrame) -> Any:
+    """The cells, with a dot in some of them."""
+    dots = altair.Chart(rows).mark_circle(size=12, color=INK, opacity=0.9, stroke="white", strokeWidth=0.6)
+    places = {"x": altair.X("target:N", sort=None), "y": altair.Y("layer:N", sort="descending")}
+    return altair.layer(chart, dots.encode(**places)).properties(width=chart.width, height=chart.height)
 
 
 def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
@@ -58,10 +85,12 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     ds = flattened(ds)
     by_name = {name: _map(_at(_named(ds, name), "layer", layer), head) for name in names}
     units = {name: "length" if ds[name].attrs.get("units") == "length" else "share" for name in names}
-    charts = []
+    charts, marked = [], False
     for name, values in by_name.items():
         most = max(float(abs(other).max()) for twin, other in by_name.items() if units[twin] == units[name])
-        rows = _long(values.values, ("target", "source"), ds)
+        resting = sink_rows(ds, layer, head if "head" in ds[name].dims else None)
+        rows = _long(values.values, ("target", "source"), ds, resting)
+        marked |= bool(resting.any())
         signed = float(values.min()) < -1e-6
         chart = _cells(rows, "source", "target", most, signed, descending=False, share=units[name] == "share")
         charts.append(chart.properties(title=style(name).title))
@@ -69,7 +98,10 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     if not any("head" in ds[name].dims for name in names):
         heads = ""
     row = altair.hconcat(*charts).resolve_scale(color="independent")
-    return finished(row, f"Layer {layer}{heads}", f"rows are targets, columns are sources; {_sample(ds)}")
+    rolled = any(style(name).wording is ROLLED for name in names)
+    notes = [*([SINK["rows"]] if marked else []), *([f"rolled out: {CAUTION}"] if rolled else [])]
+    subtitle = [f"rows are targets, columns are sources; {_sample(ds)}", *notes]
+    return finished(row, f"Layer {layer}{heads}", subtitle)
 
 
 def write(chart: Any, path: str | Path) -> None:
@@ -119,19 +151,26 @@ def _missing(kind: str, name: object, labels: Iterable[object]) -> BadInput:
     return BadInput(f"There is no {kind} {name!r} in the Dataset; there are: {', '.join(map(str, labels)) or 'none'}.")
 
 
-def _long(values: np.ndarray, axes: tuple[str, str], ds: xarray.Dataset) -> pandas.DataFrame:
-    """One row per cell, tokens numbered so that equal ones stay apart."""
+def _long(
+    values: np.ndarray, axes: tuple[str, str], ds: xarray.Dataset, resting: np.ndarray | None = None
+) -> pandas.DataFrame:
+    """One row per cell, tokens numbered so that equal ones stay apart; targets that rest on the first token say so."""
     first, second = np.indices(values.shape)
     frame = pandas.DataFrame({axes[0]: first.ravel(), axes[1]: second.ravel(), "value": values.ravel()})
     for axis in axes:
-        frame[axis] = ds["layer"].values[frame[axis]] if axis == "layer" else frame[axis].map(_names(ds).__getitem__)
+        names = ds["layer"].values if axis == "layer" else _names(ds, axis, resting if axis == "target" else None)
+        frame[axis] = np.asarray(names)[frame[axis]]
     return frame
 
 
-def _names(ds: xarray.Dataset) -> list[str]:
+def _names(ds: xarray.Dataset, axis: str, resting: np.ndarray | None) -> list[str]:
     """Tokens with their position behind a separator that the axis does not show; one more behind special tokens."""
-    tokens = enumerate(zip(ds["target_token"].values, ds["target_is_special"].values, strict=True))
-    return [f"{legible(str(token))}{APART}{place}{APART if special else ''}" for place, (token, special) in tokens]
+    tokens = enumerate(zip(ds[f"{axis}_token"].values, ds[f"{axis}_is_special"].values, strict=True))
+    words = [f" ({SINK['label']})" if resting is not None and resting[place] else "" for place in range(ds.sizes[axis])]
+    return [
+        f"{legible(str(token))}{words[place]}{APART}{place}{APART if special else ''}"
+        for place, (token, special) in tokens
+    ]
 
 
 def _cells(

@@ -235,6 +235,13 @@ def _width(drawing: Drawing) -> int:
     return max(LEAST, _step(drawing) * drawing.table[drawing.x].nunique()) if by_step else WIDTH + 60
 
 
+def _margin(drawing: Drawing) -> int:
+    """Room for row labels in a browser whose font is wider than the one that the chart was laid out with."""
+    labels = drawing.table[drawing.y]
+    words = drawing.kind == "grid" and not pandas.api.types.is_numeric_dtype(labels)
+    return 5 + min(30, int(labels.astype(str).str.len().max())) if words else 5
+
+
 def _accent(theme: Theme) -> str:
     return "#0072b2" if theme == "light" else "#2a93d5"
 
@@ -325,7 +332,8 @@ def _finished(chart: Any, drawing: Drawing, theme: Theme) -> Any:
     )
     return (
         chart.properties(
-            title=heading, padding={"left": 5, "right": 90 if drawing.kind == "lines" else 8, "top": 5, "bottom": 5}
+            title=heading,
+            padding={"left": _margin(drawing), "right": 90 if drawing.kind == "lines" else 8, "top": 5, "bottom": 5},
         )
         .configure(font="system-ui, sans-serif", background=colors["paper"])
         .configure_view(stroke=None)

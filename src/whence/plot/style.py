@@ -48,7 +48,10 @@ class Wording:
     "from the input through all layers up to this one, or through this one alone"
 
 
-_PATHS = "A path weighs what its links weigh, multiplied"
+# what is said wherever shares are multiplied over layers
+CAUTION = "vectors that cancel still add up, so read it with care"
+_MULTIPLIED = f"Multiplied over all layers up to this one (a rollout): {CAUTION}"
+_PATHS = f"A path weighs what its links weigh, multiplied (a rollout): {CAUTION}"
 ATTENDS = Wording("attends", "to", "attend to", "In", "what {token} attends to in", "receives most {title}", _PATHS)
 TAKES = Wording("takes", "from", "take from", "In", "where {token} came from, in", "is the largest source", _PATHS)
 COMES = Wording(
@@ -58,10 +61,11 @@ COMES = Wording(
     "After",
     "where {token} came from, from the input to",
     "is the largest source",
-    "This measure looks from the input straight to the layer",
+    "Links go from the input through all layers at once: nothing is multiplied",
     since_input=True,
 )
-WORDINGS = {wording.verb: wording for wording in (ATTENDS, TAKES, COMES)}
+ROLLED = replace(COMES, paths=_MULTIPLIED)
+WORDINGS = {"attends": ATTENDS, "takes": TAKES, "comes": COMES, "rolled out": ROLLED}
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ OWN = Reading(
     "itself",
     since_input=True,
 )
+OWN_ROLLED = replace(OWN, meaning=f"{OWN.meaning} {_MULTIPLIED}.")
 OTHERS = Reading(
     "others",
     "from others: {title}",
@@ -147,6 +152,20 @@ LM_HEAD = {
     "agreement": "Agreement of the stages: Spearman correlation over the vocabulary",
 }
 
+# what is said of rows that rest on the first token
+SINK = {
+    "label": "sink",
+    "row": "sink: {first} holds more than half of this row’s attention",
+    "head": "a sink in {rows} of {all} rows",
+    "tiles": "The strip beside a tile marks sinks: rows in which the first token, {first}, holds more than half.",
+    "dots": "dots: the first token holds more than half of the token's attention in this layer (sink)",
+    "map": "Sink marks {rows} of {all} rows: there the first token, {first}, holds more than half of the attention.",
+    "finding": "{first}, the first token, is an attention sink: it holds more than half of the attention in {share} of "
+    "the rows (mean of heads; its own rows left out)",
+    "list": "sink: the first token, where it holds more than half of the row's attention in this layer",
+    "rows": "sink: rows in which the first token holds more than half of the attention",
+}
+
 
 @dataclass(frozen=True)
 class Style:
@@ -185,9 +204,14 @@ STYLES: dict[str, Style] = {
         BLACK,
         COMES,
     ),
-    "decomposition": Style("decomposition", "Length of each input token's vector in the hidden token.", wording=COMES),
+    "decomposition": Style(
+        "decomposition, lengths", "Length of each input token’s vector in the hidden token.", wording=COMES
+    ),
     "decomposition_share": Style(
-        "decomposition, shares", "Share of each input token's vector, by its length.", wording=COMES
+        "decomposition",
+        "The hidden token is a sum of vectors, one for each input token and one for what belongs to none: how long "
+        "each input token’s is, as a share of theirs.",
+        wording=COMES,
     ),
     "decomposition_signed": Style(
         "decomposition along the state",
@@ -291,8 +315,8 @@ def style(name: str) -> Style:
     variable = _registered(name)
     row = STYLES.get(inner) or _unlisted(inner)
     if inner != name:
-        meaning = f"{row.meaning} Multiplied over all layers up to this one.".strip()
-        row = replace(row, title=f"{row.title}, rolled out", meaning=meaning, wording=COMES)
+        meaning = f"{row.meaning} {_MULTIPLIED}.".strip()
+        row = replace(row, title=f"{row.title}, rolled out", meaning=meaning, wording=ROLLED)
     return replace(row, unit=variable.unit if variable else "")
 
 

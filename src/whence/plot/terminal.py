@@ -16,7 +16,10 @@ from rich.text import Text
 
 from . import SOURCE_ORDER, contribution_finding, flattened, legible, mean, mixed, mixing_finding, percent, style
 from .palette import Theme, amount, ink_on
-from .predictions import Prediction, predictions
+from .predictions import Prediction, long_headline, predictions
+from .sinks import rows as sink_rows
+from .sinks import sink_finding
+from .style import SINK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,13 +42,15 @@ class Column(NamedTuple):
 def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     """The sentence layer by layer, no line wider than `width` cells; `str()` of it is plain text."""
     ds = flattened(ds)
-    lines = [*_wrapped(mixing_finding(ds), width, BOLD)]
+    lines = [*_headline(ds, width), *_wrapped(mixing_finding(ds), width, BOLD)]
     if "mixing" in ds or "attention" in ds:
         title, values = mixed(ds)
         lines += _wrapped(f"Per cent: {title}; {_sample(ds)}.", width, DIM)
         limit = _limit(values)
         lines += [Text(), *_bands(ds, values, limit, width)]
         lines += [Text(), _legend(limit)] if color else []
+    resting = sink_finding(ds, _first(ds))
+    lines += [Text(), *_wrapped(f"{resting}.", width, BOLD)] if resting else []
     name = next((name for name in SOURCE_ORDER if name in ds), None)
     if name:
         lines += [Text(), *_sources(ds, name, width, color)]
@@ -58,10 +63,23 @@ def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
     return text if color else Text(text.plain, no_wrap=True, overflow="ignore")
 
 
+def _headline(ds: xarray.Dataset, width: int) -> Iterator[Text]:
+    """What is predicted, before everything else."""
+    if told := long_headline(ds):
+        yield from _wrapped(told, width, BOLD)
+        yield Text()
+
+
+def _first(ds: xarray.Dataset) -> str:
+    """The first token, as it stands in a sentence; without a map, by its place."""
+    return f"“{legible(str(ds['source_token'].values[0]))}”" if "source_token" in ds.coords else "Token 0"
+
+
 def _sample(ds: xarray.Dataset) -> str:
     special = int(ds["target_is_special"].values.sum())
     of_them = f", {special} special" if special else ""
-    return f"mean over {ds.sizes['target']} tokens{of_them}; last layer on top"
+    count = ds.sizes["target"]
+    return f"mean over {count} token{'s' if count > 1 else ''}{of_them}; last layer on top"
 
 
 def _limit(values: np.ndarray) -> float:
@@ -145,8 +163,12 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
     yield from _wrapped(f"{heading}{_accuracy(ds, name)}:", width, DIM)
     tokens = _told_apart([_short(legible(str(token)), LONGEST_TOKEN) for token in ds["source_token"].values])
     special = [bool(flag) for flag in ds["source_is_special"].values]
-    listed = range(min(len(tokens), MOST_TOKENS))
-    entries = [_entry(target, shares[target].tolist(), tokens, special, color) for target in listed]
+    targets = ds["target"].values if "target" in ds.indexes else np.arange(len(rows))
+    resting = sink_rows(ds, ds["layer"].values[-1])
+    listed = _last_first(targets, ds)[:MOST_TOKENS]
+    entries = [
+        _entry(int(targets[row]), shares[row].tolist(), tokens, special, color, bool(resting[row])) for row in listed
+    ]
     column = max(entry.cell_len for entry in entries) + 3
     across = max((width + 3) // column, 1)
     down = -(-len(entries) // across)
@@ -156,8 +178,16 @@ def _sources(ds: xarray.Dataset, name: str, width: int, color: bool) -> Iterator
             line.append_text(entry).append(" " * (column - entry.cell_len))
         line.rstrip()
         yield line
-    if len(tokens) > MOST_TOKENS:
-        yield Text(f"and {len(tokens) - MOST_TOKENS} more tokens: the page shows them", style=DIM)
+    if len(targets) > MOST_TOKENS:
+        yield Text(f"and {len(targets) - MOST_TOKENS} more tokens: the page shows them", style=DIM)
+    if resting[listed].any():
+        yield from _wrapped(f"{SINK['list']}.", width, DIM)
+
+
+def _last_first(targets: np.ndarray, ds: xarray.Dataset) -> list[int]:
+    """The rows in reading order; in a decoder the last comes first, from which the prediction is made."""
+    order = list(range(len(targets)))
+    return order[::-1] if ds.attrs.get("causal", 0) else order
 
 
 def _accuracy(ds: xarray.Dataset, name: str) -> str:
@@ -167,17 +197,18 @@ def _accuracy(ds: xarray.Dataset, name: str) -> str:
     return f" (estimated, {estimate} are at the wrong source)" if share > 0 else ""
 
 
-def _entry(target: int, shares: list[float], tokens: list[str], special: list[bool], color: bool) -> Text:
+def _entry(target: int, shares: list[float], tokens: list[str], special: list[bool], color: bool, sink: bool) -> Text:
     line = Text().append(_closed(tokens[target]), _token_style(special[target]))
     line.append(" ← " if color else " <- ", DIM)
     main = [int(source) for source in np.argsort(shares, kind="stable")[::-1][:3] if shares[source] > 0]
-    for place, source in enumerate(main):
+    for place, source in enumerate([*main, 0] if sink and 0 not in main else main):
         line.append(", " if place else "")
         if source == target:
             line.append("itself")
         else:
             line.append(_closed(tokens[source]), _token_style(special[source]))
         line.append(f" {_number(shares[source])}", BOLD)
+        line.append(f" ({SINK['label']})" if sink and source == 0 else "", DIM)
     return line
 
 

@@ -1,12 +1,13 @@
 """Arrays of one sentence as a labelled Dataset: axes, analyses side by side, and what is known of every token."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray
 
-from whence.measures.registry import ANALYSES, MAP, MIXED, Settings, Variable, axes
+from whence.measures.registry import ANALYSES, LABELS, MIXED, Settings, Variable, axes
 from whence.models.encode import Encoded
 
 
@@ -17,52 +18,60 @@ def labelled(
     encoded: Encoded,
     settings: Settings,
 ) -> xarray.Dataset:
-    analyses = _analyses(selected)
+    labels = {name: arrays.pop(name) == 1 for name in LABELS if name in arrays}
+    selected = _by_analysis(arrays, selected)
+    analyses = [name for name in ANALYSES if name in {row.analysis[1] for row in selected.values() if row.analysis}]
     data: dict[str, Any] = {}
     for name, variable in selected.items():
         if variable.analysis is None:
             attributes = {"units": variable.unit, "long_name": variable.about, **about.get(name, {})}
-            values = arrays.pop(name)
-            if "analysis" in variable.dims:
-                values = _filled(values, analyses)
-            data[name] = variable.dims, values, attributes
+            data[name] = variable.dims, arrays.pop(name), attributes
     for name in dict.fromkeys(variable.analysis[0] for variable in selected.values() if variable.analysis is not None):
-        maps = {row.analysis[1]: key for key, row in selected.items() if row.analysis and row.analysis[0] == name}
-        data[name] = ("analysis", *MAP), _side_by_side(arrays, maps, analyses), _about_maps(maps, selected)
+        parts = {row.analysis[1]: key for key, row in selected.items() if row.analysis and row.analysis[0] == name}
+        dims = selected[next(iter(parts.values()))].dims
+        data[name] = ("analysis", *dims), _side_by_side(arrays, parts, analyses), _about_analyses(parts, selected)
     sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
-    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings))
+    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings) | _of_rows(labels, sizes))
 
 
-def _analyses(selected: Mapping[str, Variable]) -> list[str]:
-    """The analyses that some variable has, in the order of the table."""
-    named = {variable.analysis[1] for variable in selected.values() if variable.analysis is not None}
-    mixed = any("analysis" in variable.dims for variable in selected.values())
-    return [name for name in ANALYSES if name in named or (mixed and name in MIXED)]
+def _of_rows(labels: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """What is said of rows, where the Dataset has such rows."""
+    return {
+        name: (LABELS[name].dims, values, {"long_name": LABELS[name].about})
+        for name, values in labels.items()
+        if sizes.keys() >= set(LABELS[name].dims)
+    }
 
 
-def _filled(values: np.ndarray, analyses: list[str]) -> np.ndarray:
-    """A ratio by analysis, NaN for analyses without one."""
-    if len(analyses) == len(MIXED):
-        return values
-    filled = np.full((len(analyses), *values.shape[1:]), np.nan, dtype=values.dtype)
-    filled[[analyses.index(name) for name in MIXED]] = values
-    return filled
+def _by_analysis(arrays: dict[str, np.ndarray], selected: Mapping[str, Variable]) -> dict[str, Variable]:
+    """A variable with an axis of analyses as one for each, so that those of other measures can stand beside them."""
+    declared: dict[str, Variable] = {}
+    for name, variable in selected.items():
+        if "analysis" not in variable.dims:
+            declared[name] = variable
+            continue
+        dims = tuple(dim for dim in variable.dims if dim != "analysis")
+        declared |= {f"{name}_{label}": replace(variable, dims=dims, analysis=(name, label)) for label in MIXED}
+        arrays |= {f"{name}_{label}": row for label, row in zip(MIXED, arrays.pop(name), strict=True)}
+    return declared
 
 
-def _side_by_side(arrays: dict[str, np.ndarray], maps: Mapping[str, str], analyses: list[str]) -> np.ndarray:
-    """The maps of every analysis in one array; each is freed once copied, so that none is in memory twice."""
-    first = arrays[next(iter(maps.values()))]
+def _side_by_side(arrays: dict[str, np.ndarray], parts: Mapping[str, str], analyses: list[str]) -> np.ndarray:
+    """The arrays of every analysis in one; each is freed once copied, so that none is in memory twice."""
+    first = arrays[next(iter(parts.values()))]
     stacked = np.empty((len(analyses), *first.shape), dtype=first.dtype)
     del first
     for place, analysis in enumerate(analyses):
-        stacked[place] = arrays.pop(maps[analysis]) if analysis in maps else np.nan
+        stacked[place] = arrays.pop(parts[analysis]) if analysis in parts else np.nan
     return stacked
 
 
-def _about_maps(maps: Mapping[str, str], selected: Mapping[str, Variable]) -> dict[str, str]:
-    """The unit of all maps, and what each analysis is, by name."""
-    units = {selected[key].unit for key in maps.values()}
-    return {"units": " or ".join(sorted(units)), **{name: selected[key].about for name, key in maps.items()}}
+def _about_analyses(parts: Mapping[str, str], selected: Mapping[str, Variable]) -> dict[str, str]:
+    """The unit of all analyses, and what they are: once if that is the same for all, else by name."""
+    units = {selected[key].unit for key in parts.values()}
+    texts = {name: selected[key].about for name, key in parts.items()}
+    same = len(texts) > 1 and len(set(texts.values())) == 1
+    return {"units": " or ".join(sorted(units)), **({"long_name": next(iter(texts.values()))} if same else texts)}
 
 
 def _coordinates(sizes: Mapping[str, int], analyses: list[str], encoded: Encoded, settings: Settings) -> dict[str, Any]:

@@ -6,14 +6,15 @@ from whence.measures.registry import measures
 
 
 def list_measures() -> pandas.DataFrame:
-    """Every variable of every measure: its axes, unit, what the model must give, and the papers.
+    """Every variable of every measure: the name to ask for it by, its axes, unit, what the model must give, and papers.
 
-    >>> whence.list_measures().query("variable == 'mixing'").dims.item()
-    'analysis, layer, target'
+    >>> whence.list_measures().query("variable == 'mixing'")[["measure", "name", "dims"]].values.tolist()
+    [['mixing', 'mixing', 'analysis, layer, target'], ['block', 'mixing_block_n', 'analysis, layer, target']]
     """
     rows = [
         {
             "measure": name,
+            "name": variable,
             "variable": variable if declared.analysis is None else declared.analysis[0],
             "analysis": "" if declared.analysis is None else declared.analysis[1],
             "dims": ", ".join(declared.dims if declared.analysis is None else ("analysis", *declared.dims)),

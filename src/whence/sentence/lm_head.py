@@ -46,6 +46,7 @@ def lm_head(
     spearman, pearson       how alike the stages are, by `other_stage`
     top, top_id, top_score  the k best tokens, along `best`
     place                   where each stage puts the k `candidate`s: the best tokens of the last stage and layer
+    probability             of each candidate, without the axis stage: the softmax over the scores of the last stage
 
     The stages are those of Podkorytov et al. (2021).
 
@@ -167,11 +168,14 @@ def _best(
     best, tokens = (_numpy(values) for values in top(scored, k))
     candidates = torch.from_numpy(tokens[-1, :, -1]).to(scored.device)
     places = [place(scored, token[None, :, None].expand(scored.shape[:-1])) for token in candidates.unbind(dim=-1)]
+    logits = scored[:, :, -1]
+    chances = logits.softmax(dim=-1).gather(-1, candidates.expand(len(logits), *candidates.shape))
     return {
         "top": ((*by_stage, "best"), np.vectorize(words.__getitem__, otypes=[object])(tokens)),
         "top_id": ((*by_stage, "best"), tokens),
         "top_score": ((*by_stage, "best"), best),
         "place": ((*by_stage, "candidate"), _numpy(torch.stack(places, dim=-1))),
+        "probability": ((*LEADING, "candidate"), _numpy(chances)),
     }
 
 

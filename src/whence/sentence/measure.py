@@ -14,8 +14,9 @@ from torch import Tensor
 
 from whence._arguments import whole
 from whence.errors import BadInput
+from whence.measures.attention.sink import sinks
 from whence.measures.options import Options
-from whence.measures.registry import Settings, Variable, axes, chosen, owners, variables
+from whence.measures.registry import LABELS, Settings, Variable, axes, chosen, owners, variables
 from whence.measures.registry import measures as registered
 from whence.measures.request import Function, computes, layers_of, parameters_of, targets_of, with_bases
 from whence.measures.takes import Sizes
@@ -58,7 +59,8 @@ def measure(
     progress      progress(done, of) is called during the computation, and may end it by raising
 
     In hybrid models, layers without attention are NaN in every variable that needs it. An analysis that one variable
-    has and another does not is NaN in the other.
+    has and another does not is NaN in the other. In a decoder, the coordinate `sink` labels the rows in which the first
+    token holds more than half of the attention (mean of heads), and `head_sink` those of every head.
 
     >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
     >>> dict(ds.mixing.sizes)
@@ -92,16 +94,19 @@ def _check_attending(layers: Iterable[int], selected: Iterable[Variable], anatom
 def _arrays(
     settings: Settings, selected: Mapping[str, Variable], options: Mapping[str, Options]
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
-    """Variable -> array with all its axes, and variable -> attributes."""
+    """Variable -> array with all its axes, labels of rows among them, and variable -> attributes."""
     layers = settings.layers or ()
     settings = replace(settings, wanted=with_bases(selected))
     across = computes("layers", settings, options)
     visited = tuple(range(1, max(layers) + 1)) if across else layers
-    tensors = _over_blocks(settings, computes("block", settings, options), visited, whole=bool(across))
+    tensors = _over_blocks(
+        settings, _with_labels(computes("block", settings, options), settings), visited, bool(across)
+    )
     for compute, own in across:
         tensors |= compute(tensors, own)
     places = slice(None) if visited == layers else [layer - 1 for layer in layers]
-    arrays = {name: _placed(tensors.pop(name)[places], selected[name]) for name in selected if name in tensors}
+    named = {**selected, **LABELS}
+    arrays = {name: _placed(tensors.pop(name)[places], row) for name, row in named.items() if name in tensors}
     about: dict[str, dict[str, Any]] = {}
     for compute, own in computes("model", settings, options):
         for name, values in compute(own).items():
@@ -110,7 +115,14 @@ def _arrays(
                 about.setdefault(variable, {})[attribute] = values.item()
             elif name in selected:
                 arrays[name] = _on_host(values, settings)
-    return {name: _rows(values, selected[name], settings.targets) for name, values in arrays.items()}, about
+    return {name: _rows(values, named[name], settings.targets) for name, values in arrays.items()}, about
+
+
+def _with_labels(computes: list[tuple[Function, Settings]], settings: Settings) -> list[tuple[Function, Settings]]:
+    """The same, and what labels a decoder's rows; an encoder's sinks are elsewhere, and vary."""
+    if not computes or not settings.anatomy.causal:
+        return computes
+    return [*computes, (sinks, replace(settings, wanted=frozenset(LABELS)))]
 
 
 def _rows(values: np.ndarray, variable: Variable, targets: tuple[int, ...] | None) -> np.ndarray:
@@ -135,7 +147,7 @@ def _over_blocks(
     places = {layer: place for place, layer in enumerate(layers)}
     attending = set(layers) & set(settings.anatomy.attending)
     steps, total = itertools.count(1), len(attending) * len(computes)
-    dtype, registered_variables = reported(settings.anatomy.model.dtype), variables()
+    dtype, registered_variables = reported(settings.anatomy.model.dtype), {**variables(), **LABELS}
 
     def visit(block: Block) -> None:
         if block.layer not in places or not block.attends:
@@ -201,7 +213,7 @@ def needs(
     bases = with_bases(selected) - selected.keys()
     names = dict.fromkeys(owners()[variable] for variable in (*selected, *bases))
     values = {name: options[name].values() if name in options else table[name].options().values() for name in names}
-    sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name]) for name in names}
+    sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name], targets) for name in names}
     sizes = next(iter(sized.values()))
     results = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in selected.values())
     results += sum(_bytes(registered_variables[base], sizes, sizes.depth) for base in bases)

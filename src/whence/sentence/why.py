@@ -8,7 +8,7 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence._arguments import whole
+from whence._arguments import seed_of, whole
 from whence.errors import BadInput, Unsupported
 from whence.linear.secant import Backwards
 from whence.measures.flow import hops
@@ -84,8 +84,10 @@ def why(
     True
     """
     names = _names(loaded(model), measures, components)
-    count = whole("generate", generate, 0)
-    asked = question(model, text, position, token, Answer(answer, count, seed), truncate)
+    alternatives = whole("alternatives", alternatives, 1)
+    memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
+    given = Answer(answer, whole("generate", generate, 0), None if seed is None else seed_of(seed))
+    asked = question(model, text, position, token, given, truncate)
     other = None if against is None else token_number(model, against)
     by_span = None if spans is None else spans_of(asked.encoded, spans, asked.answer)
     _check_through(through, names, asked, together)
@@ -204,7 +206,7 @@ def _about(
     if together:
         about = {"logit": value.sum(dim=0, keepdim=True), "probability": logs[rows, tokens].sum(0, True).exp()}
         return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()}
-    best = logs.topk(min(whole("alternatives", alternatives, 1), logs.shape[-1]), dim=-1)
+    best = logs.topk(min(alternatives, logs.shape[-1]), dim=-1)
     names = [pieces(model.tokenizer, row) for row in best.indices.tolist()]
     axes = ("predicted", "alternative")
     about = {"logit": value, "probability": logs.exp()[rows, tokens], "place": place(scored, tokens)}

@@ -1,4 +1,4 @@
-"""The published studies, each by one call: measured, drawn, and held against what the paper says."""
+"""The published studies, one call each: measured, drawn, and compared with what the paper says."""
 
 import importlib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from whence._extras import require
 from whence._plugins import plugins
 from whence.errors import BadInput, Unsupported
 
-# asked before the rest is imported, which cannot be without them
+# checked first, because the imports below fail without them
 require("Studies and reports of runs need", "plot,stats", "altair", "vl_convert", "scipy", "statsmodels")
 
 from whence.models.load import Model, loaded  # noqa: E402
@@ -33,35 +33,35 @@ def study(
     frequency: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Runs a study into the folder `out` and gives back the path of its report.
+    """Runs a study, writes it into the folder `out`, and returns the path of its report.
 
-    data       one corpus or several, as whence.read takes them; the first is the one most sections are about
+    data       one corpus or several, as whence.read takes them; most sections use the first
     quick      a small sample, in minutes
-    other      a second model, or several, to set beside the first: fine-tuned, or of other sizes
-    text       the sentence that single examples are drawn from; chosen from the corpus unless given
-    frequency  a frequency list, or wordfreq:LANGUAGE; counted in the corpus unless given
-    Stopped and started again, it resumes: what was measured is kept in `out`/runs.
+    other      a second model, or several, to compare with the first: fine-tuned, or of other sizes
+    text       the sentence for single examples; by default one is chosen from the corpus
+    frequency  a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
+    A study that was stopped resumes when it is started again: what was measured is kept in `out`/runs.
 
     >>> import pathlib
     >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
     >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
     'report.html'
     """
-    asked, model = find(name), loaded(model)
-    given = [data] if isinstance(data, str | Corpus) else list(data)
-    if not given:
-        raise BadInput(f"The study {name!r} needs data: {asked.data}.")
-    corpora = tuple(read(each) if isinstance(each, str) else each for each in given)
+    chosen, model = find(name), loaded(model)
+    sources = [data] if isinstance(data, str | Corpus) else list(data)
+    if not sources:
+        raise BadInput(f"The study {name!r} needs data: {chosen.data}.")
+    corpora = tuple(read(source) if isinstance(source, str) else source for source in sources)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    others = tuple(loaded(each) for each in ([other] if isinstance(other, Model) else other or ()))
+    others = tuple(loaded(second) for second in ([other] if isinstance(other, Model) else other or ()))
     context = Context(model, corpora, folder, quick, others, text, frequency, progress)
-    answers = [_answered(section, context) for section in asked.sections]
-    return write(asked, context.provenance(name), folder, answers)
+    answers = [_answered(section, context) for section in chosen.sections]
+    return write(chosen, context.provenance(name), folder, answers)
 
 
 def find(name: str) -> Study:
-    """The study of this name, the library's own or of another package (entry points `whence.studies`)."""
+    """The study of this name, from this library or from another package (entry points `whence.studies`)."""
     if name in STUDIES:
         return importlib.import_module(f"whence.studies.{name.replace('-', '_')}").STUDY
     others = plugins("whence.studies", Study)
@@ -71,7 +71,7 @@ def find(name: str) -> Study:
 
 
 def _answered(section: Section, context: Context) -> Answered:
-    """What the section gives; what the model cannot give becomes a sentence in the report, not an error."""
+    """The section's answers; what the model cannot give becomes a sentence in the report, not an error."""
     if missing := section.needs - context.model.gives:
         family = context.model.anatomy.family
         return Answered(
@@ -80,6 +80,6 @@ def _answered(section: Section, context: Context) -> Answered:
     answered = Answered(section)
     try:
         answered.items.extend(section.make(context))
-    except Unsupported as error:  # what was found before it stays
+    except Unsupported as error:  # the answers before it stay
         answered.items.append(Left(section.title, str(error).rstrip(".")))
     return answered

@@ -1,4 +1,4 @@
-"""How much of the attention can reach the output at all? (Brunner et al. 2020, sections 3 and A)"""
+"""How much of the attention can reach the output at all? (Brunner et al. 2020, section 3 and appendix A)"""
 
 from collections.abc import Iterator
 
@@ -8,18 +8,23 @@ import pandas
 from whence.corpus.annotate import OTHER
 from whence.corpus.open_run import Run
 from whence.plot.drawing import Drawing
+from whence.sentence.measure import measure
 from whence.studies.frame.context import FALLING, Context, falls, middle, spearman
-from whence.studies.frame.sentences import at_most
+from whence.studies.frame.sentences import Chosen, at_most
 from whence.studies.frame.study import Claim, Item, Left, Section, Shown, Study
 
-EVERY = 10  # tokens between the marks of theory
+EVERY = 10  # tokens between two marks of the theoretical bound
 WORDS = 100  # about the paper's 128 tokens
 KINDS = {"attention": "raw", "effective": "effective"}
 
 
+def _sentences(context: Context) -> Chosen:
+    return Chosen(context.corpus, context.amount(24, 992), at_most(WORDS, least=4))
+
+
 def _run(context: Context) -> Run:
-    sentences = context.sentences(context.amount(24, 992), None, at_most(WORDS, least=4))
-    return context.run("attention", ["attention", "effective", "value_rank", "effective_correlation"], sentences)
+    measures = ["attention", "effective", "value_rank", "effective_correlation"]
+    return context.run("attention", measures, _sentences(context))
 
 
 def _by_length(context: Context) -> pandas.DataFrame:
@@ -71,7 +76,7 @@ def nullity(context: Context) -> Iterator[Item]:
     width = context.model.anatomy.config.hidden_size // context.model.anatomy.heads
     table = _by_length(context).sort_values("tokens")
     bound = (table["tokens"] - width).clip(lower=0)
-    some = (table["tokens"] // EVERY).diff() != 0  # marks of every length would hide what was measured
+    some = (table["tokens"] // EVERY).diff() != 0  # a mark at every length would hide the measurements
     yield Shown(
         "nullity_by_length",
         "Brunner et al. 2020, equation 6",
@@ -167,7 +172,7 @@ def _busiest(heads: pandas.DataFrame) -> str:
 
 
 def _special(means: pandas.DataFrame) -> Claim:
-    """The paper says it of [SEP] in the middle layers of BERT."""
+    """The paper says this of [SEP] in the middle layers of BERT."""
     wide = means.pivot(index=["source", "layer"], columns="kind", values="mean")
     token, layer = wide["raw"].idxmax()
     raw, reached = wide.loc[(token, layer), "raw"], wide.loc[(token, layer), "effective"]
@@ -211,7 +216,7 @@ def type_to_type(context: Context) -> Iterator[Item]:
 
 
 def _to_special(context: Context, table: pandas.DataFrame, token: str) -> Shown:
-    """The paper draws it for [SEP], which draws most in BERT."""
+    """The paper draws this for [SEP], which gets most attention in BERT."""
     drawn = table[table["source"] == token].sort_values(["kind", "layer"], ascending=[False, True], kind="stable")
     raw = drawn[(drawn["kind"] == "raw") & (drawn["group"] == OTHER)]
     top = raw.loc[raw["mean"].idxmax()]
@@ -233,19 +238,16 @@ def _to_special(context: Context, table: pandas.DataFrame, token: str) -> Shown:
 
 
 def maps(context: Context) -> Iterator[Item]:
-    """The sentence and head where the null part is largest."""
+    """The sentence and the head whose effective attention is least like the raw one."""
     run = _run(context)
     least = run.heads.sort_values("effective_correlation").iloc[0]
-    given = context.text or next(
-        each
-        for at, each in enumerate(context.sentences(context.amount(24, 992), None, at_most(WORDS, least=4)))
-        if at == int(least["sentence"])
-    )
-    found = context.measure(given, ["attention", "effective", "null"], layers=[int(least["layer"])])
-    one = found.isel(layer=0).sel(head=int(least["head"]))
-    parts = {"raw": one["attention"], "effective": one["effective"], "null": one["null"]}
-    rows = [_cells(kind, values.values) for kind, values in parts.items()]
-    tokens = [str(token) for token in found["target_token"].values]
+    text = context.text or list(_sentences(context))[int(least["sentence"])]
+    names, layers = ["attention", "effective", "null"], [int(least["layer"])]
+    dataset = measure(context.model, text, names, layers=layers, truncate=True)
+    maps_of_head = dataset.isel(layer=0).sel(head=int(least["head"]))
+    kinds = {"raw": "attention", "effective": "effective", "null": "null"}
+    rows = [_cells(kind, maps_of_head[name].values) for kind, name in kinds.items()]
+    tokens = [str(token) for token in dataset["target_token"].values]
     yield Shown(
         "attention_maps",
         "Brunner et al. 2020, figure 6",

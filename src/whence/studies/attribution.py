@@ -11,22 +11,24 @@ from whence.corpus.open_run import Run
 from whence.measures.flow import summaries as flow
 from whence.measures.options import Contribution
 from whence.plot.drawing import SEPARATOR, Drawing
+from whence.sentence.measure import measure
 from whence.studies.frame.context import Context, called, ends_and_middle, quartiles, spearman
-from whence.studies.frame.published import published, same_model
+from whence.studies.frame.published import hub_name, published
+from whence.studies.frame.sentences import Chosen
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 
 BASE = "bert-base-uncased"
-ERROR = 0.05  # of the sketch; over thousands of tokens it averages out
+ERROR = 0.05  # standard error of a sketched norm; over thousands of tokens it averages out
 REACH = 25  # relative positions that are drawn
-# sentences in the paper, by format; of other corpora as many as of MRPC
+# sentences in the paper, by format; other corpora get as many as MRPC
 SAMPLE = {"mrpc": 408, "cola": 1043, "mnli": 4000}
-LEAST = 5  # tokens of a kind that a box needs
+LEAST = 5  # tokens for a box
 OPEN = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"})
 
 
 def _run(context: Context, place: int = 0) -> Run:
     corpus = context.corpora[place]
-    sentences = context.sentences(context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])), corpus)
+    sentences = Chosen(corpus, context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])))
     return context.run(f"contribution-{place}", [Contribution(error=ERROR)], sentences, maps=True)
 
 
@@ -52,11 +54,11 @@ def own(context: Context) -> Iterator[Item]:
 
 
 def _own(context: Context, place: int, first: str, second: str) -> Iterator[Item]:
-    """What is left by layer, and how many are not their own largest contributor."""
+    """By layer: what is left of a token, and how many tokens are not their own largest contributor."""
     tokens, name = _run(context, place).tokens, called(context.corpora[place])
     boxes = tokens.groupby("layer")["contribution_own"].apply(quartiles).unstack().reset_index()
     theirs = published("brunner2020", "self_contribution_median_percent")
-    known = same_model(context.model.id, BASE) and place == 0
+    known = hub_name(context.model.id) == BASE and place == 0
     boxes["published"] = [theirs.get(str(layer), np.nan) / 100 if known else np.nan for layer in boxes["layer"]]
     yield Shown(
         f"own_{place}",
@@ -111,7 +113,7 @@ def _beside(context: Context, medians: pandas.Series, rest: pandas.Series) -> Be
 
 def context_by_distance(context: Context) -> Iterator[Item]:
     yield from _distance(context, 0, "figure 4a", "figure 4b")
-    groups, _ = _neighbours(_run(context))
+    groups = _neighbours(_run(context))
     near, far = groups["1"], groups["11+"]
     yield Claim(
         "The nearest neighbours contribute more in the first layers than in later ones.",
@@ -135,16 +137,16 @@ def context_by_distance(context: Context) -> Iterator[Item]:
 
 
 def _maps(run: Run) -> Iterator[tuple[xarray.Dataset, torch.Tensor]]:
-    for found in run.maps.values():
-        yield found, torch.tensor(found["contribution"].values)
+    for dataset in run.maps.values():
+        yield dataset, torch.tensor(dataset["contribution"].values)
 
 
-def _neighbours(run: Run) -> tuple[pandas.DataFrame, pandas.DataFrame]:
-    """Means by layer and group of neighbours, each group's layers summing to one; and the means themselves."""
+def _neighbours(run: Run) -> pandas.DataFrame:
+    """Mean contributions by layer (rows) and group of neighbours (columns); the layers of a group sum to one."""
     parts = torch.cat([flow.by_neighbour(values) for _, values in _maps(run)], dim=1)
     layers = run.manifest["plan"]["layers"]
     means = pandas.DataFrame(parts.nanmean(dim=1).numpy(), index=layers, columns=list(flow.NEIGHBOURS))
-    return means / means.sum(), means
+    return means / means.sum()
 
 
 def _totals(run: Run) -> pandas.DataFrame:
@@ -161,7 +163,7 @@ def _totals(run: Run) -> pandas.DataFrame:
 
 def _distance(context: Context, place: int, first: str, second: str) -> Iterator[Item]:
     run, name = _run(context, place), called(context.corpora[place])
-    groups, _ = _neighbours(run)
+    groups = _neighbours(run)
     table = groups.rename_axis("layer").reset_index().melt("layer", var_name="neighbour", value_name="share").dropna()
     yield Shown(
         f"neighbours_{place}",
@@ -202,13 +204,13 @@ def special_token(context: Context) -> Iterator[Item]:
     first = context.model.tokenizer.cls_token
     sep = context.model.tokenizer.sep_token
     rows: dict[tuple[str, int, int], list[float]] = {}
-    for found, values in _maps(_run(context)):
-        tokens = [str(token) for token in found["source_token"].values]
+    for dataset, values in _maps(_run(context)):
+        tokens = [str(token) for token in dataset["source_token"].values]
         if first is None or first not in tokens:
             continue
         at = tokens.index(first)
         border = tokens.index(sep) if sep in tokens else None
-        for layer, row in zip(found["layer"].values.tolist(), values[:, at], strict=True):
+        for layer, row in zip(dataset["layer"].values.tolist(), values[:, at], strict=True):
             for source, value in enumerate(row.tolist()):
                 if source != at:
                     rows.setdefault((f"from {first}", layer, source - at), []).append(value)
@@ -239,11 +241,12 @@ def special_token(context: Context) -> Iterator[Item]:
 
 
 def tracked(context: Context) -> Iterator[Item]:
-    given = context.text
-    found = next(iter(_run(context).maps.values())) if given is None else context.measure(given, ["contribution"])
-    tokens = [str(token) for token in found["source_token"].values]
-    values = found["contribution"]
-    special = found["source_is_special"].values
+    if context.text is None:
+        dataset = next(iter(_run(context).maps.values()))
+    else:
+        dataset = measure(context.model, context.text, ["contribution"], truncate=True)
+    tokens = [str(token) for token in dataset["source_token"].values]
+    values, special = dataset["contribution"], dataset["source_is_special"].values
     words = [at for at in range(len(tokens)) if not special[at] and tokens[at].isalpha()]
     chosen = list(dict.fromkeys([0, *words[1 :: max(1, len(words) // 4)], len(tokens) - 1]))[:6]
     rows = [
@@ -306,7 +309,7 @@ def parts_of_speech(context: Context) -> Iterator[Item]:
 
 
 def _kept_by(tokens: pandas.DataFrame, tags: str) -> pandas.DataFrame:
-    """What tokens keep by layer and tag, special tokens by their own names, in the order of the last layer."""
+    """What tokens keep, by layer and tag, sorted by the last layer; special tokens are tags of their own."""
     names = tokens[tags].where(~tokens["is_special"], tokens["token"])
     boxes = tokens.groupby(["layer", names])["contribution_own"].apply(quartiles).unstack().reset_index()
     boxes = boxes[boxes["n"] >= LEAST]

@@ -1,4 +1,4 @@
-"""Do gradients and attention follow what linguists annotate: coreference, parts of speech? (Westera 2019)"""
+"""Do gradients and attention follow coreference and parts of speech, as linguists annotate them? (Westera 2019)"""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,54 +14,54 @@ from whence.plot.drawing import Drawing
 from whence.stats import contrasts, correlations, regressions
 from whence.studies.frame.context import Context
 from whence.studies.frame.published import published
-from whence.studies.frame.sentences import of_length
+from whence.studies.frame.sentences import Chosen, of_length
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.text.readers.pairs import noun_pronoun
 from whence.text.sentence import Sentence
 
-# the paper's three measures, and how it calls them
+# the paper's three measures -> their names in the paper
 PRINTED = {"attention": "A", "gradient_local": "G", "gradient": "G*"}
 MEASURES = ("attention", "gradient_local", "gradient", "effective", "norms", "contribution")
 NOUNS, PRONOUNS = ("NOUN", "PROPN"), ("PRON",)
 OPEN = ("ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB")
 LEVEL = 0.05
-LEAST = 8  # pairs of a kind that a test needs
-ERROR = 0.1  # of the sketched contributions
+LEAST = 8  # pairs for a test
+ERROR = 0.1  # standard error of a sketched norm
 
 
 def _run(context: Context) -> Run:
-    """Every word with every other: neighbours as far as a sentence reaches."""
-    sentences = context.sentences(context.amount(6, 500), None, of_length(3, context.amount(20, 40)))
-    measures = given_by(context.model.gives, MEASURES)
-    asked = [Contribution(error=ERROR) if name == "contribution" else name for name in measures]
-    return context.run("pairs", asked, sentences, layers=_layers(context), neighbours=10_000)
+    """Pairs of every word with every other: the window of neighbours is longer than any sentence."""
+    sentences = Chosen(context.corpus, context.amount(6, 500), of_length(3, context.amount(20, 40)))
+    names = given_by(context.model.gives, MEASURES)
+    measures = [Contribution(error=ERROR) if name == "contribution" else name for name in names]
+    return context.run("pairs", measures, sentences, layers=_layers(context), neighbours=10_000)
 
 
 def _layers(context: Context) -> tuple[int, ...] | None:
-    """Those that attend, so that every measure has the same; all where none does."""
+    """The layers that attend, so that all measures share them; all layers if none attends."""
     return context.model.anatomy.attending or None
 
 
 def _coreference_run(context: Context) -> Run:
     """Sentences with a noun and a pronoun that are mentions, coreferent or not."""
 
-    def chosen(given: Sentence) -> Sentence | None:
-        return given if noun_pronoun(given) and of_length(3, context.amount(20, 40))(given) else None
+    short = of_length(3, context.amount(20, 40))
 
-    measures, sentences = (
-        given_by(context.model.gives, PRINTED),
-        context.sentences(context.amount(16, 500), None, chosen),
-    )
+    def chosen(sentence: Sentence) -> Sentence | None:
+        return short(sentence) if noun_pronoun(sentence) else None
+
+    sentences = Chosen(context.corpus, context.amount(16, 500), chosen)
+    measures = given_by(context.model.gives, PRINTED)
     return context.run("coreference", measures, sentences, layers=_layers(context), neighbours=0)
 
 
 def _small(p: float) -> str:
-    """Below what a float holds it is not zero."""
+    """A p-value that is too small for a float is given as a bound, not as zero."""
     return f"= {p:.2g}" if p > 0 else f"< {sys.float_info.min:.0e}"
 
 
 def _verdict(difference: float, p: float) -> bool | None:
-    """Which way it points, where the test says that it points anywhere."""
+    """The sign of the difference; None if the test does not reject."""
     return bool(difference > 0) if p < LEVEL else None
 
 
@@ -72,10 +72,10 @@ def _maps(run: Run) -> list[str]:
 
 
 def _noun_to_pronoun(run: Run) -> pandas.DataFrame:
-    """What a pronoun has of a noun of its sentence, whether or not they are the same thing."""
+    """Pairs of a pronoun (target) and a noun of its sentence (source), coreferent or not."""
     table = run.pairs[run.pairs["kind"] == "coreference"]
-    found = table[table["target_upos"].isin(PRONOUNS) & table["source_upos"].isin(NOUNS)]
-    return found.assign(far=found["distance"].abs(), coreferent=found["coreferent"].astype(bool))
+    pairs = table[table["target_upos"].isin(PRONOUNS) & table["source_upos"].isin(NOUNS)]
+    return pairs.assign(far=pairs["distance"].abs(), coreferent=pairs["coreferent"].astype(bool))
 
 
 def coreference(context: Context) -> Iterator[Item]:
@@ -150,7 +150,7 @@ def _effects(context: Context, table: pandas.DataFrame, name: str, answers: str,
 
 
 def _beside(table: pandas.DataFrame, overall: pandas.DataFrame, name: str) -> Beside:
-    """By layer, and over all layers in the last row."""
+    """t statistics by layer, and over all layers in the last row."""
     ours = table.pivot(index="layer", columns="measure", values="t").rename(index=str)
     ours.loc["all"] = overall.set_index(overall["value"].map(PRINTED))["t"]
     theirs = pandas.DataFrame(published("westera2019", f"{name}_t_by_layer")).rename(index=lambda place: str(place + 1))
@@ -195,7 +195,7 @@ def open_closed(context: Context) -> Iterator[Item]:
 
 
 def _persistent(table: pandas.DataFrame) -> Claim:
-    """The poster's note on G*: its effect persists, and comes from G in the first layer."""
+    """The note on G* on the paper's poster: its effect persists, and comes from G in the first layer."""
     sizes = table.pivot(index="layer", columns="value", values="g")
     through, local = sizes["gradient"], sizes["gradient_local"]
     first, later = local.iloc[0], local.iloc[1:].mean()
@@ -238,7 +238,7 @@ def part_of_speech_pairs(context: Context) -> Iterator[Item]:
 
 
 def _flows(words: pandas.DataFrame, names: Sequence[str]) -> pandas.DataFrame:
-    """The mean of each measure between two parts of speech, relative to that of all such pairs."""
+    """The mean of each measure between two parts of speech, relative to its mean over all of them."""
     grouped = words.groupby(["target_upos", "source_upos"])
     means = grouped[list(names)].mean()[grouped.size() >= LEAST]
     long = (

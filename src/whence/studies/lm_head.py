@@ -9,6 +9,7 @@ import xarray
 from whence.errors import Unsupported
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import Context, called
+from whence.studies.frame.sentences import Chosen
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.lm_head_changes import changes
 from whence.studies.lm_head_stages import (
@@ -19,13 +20,13 @@ from whence.studies.lm_head_stages import (
     RANKS,
     SHORT,
     THEIRS,
-    asked,
     at_gap,
     clozes,
     names_of,
     norm_of,
     printed,
     readable,
+    sample,
     text_of,
 )
 from whence.text.readers import Corpus
@@ -33,24 +34,24 @@ from whence.text.sentence import MASK
 
 BINS = 40
 FAR = 3  # standard deviations
-FEW = 10  # answers among the ten best, below which shares of them say nothing
-USELESS, COMPLETE = 0.25, 0.9  # of the whole head's hits; what we take the paper's words to mean
-MUCH = 0.1  # more correlation
+FEW = 10  # with fewer answers among the ten best, shares of them say nothing
+USELESS, COMPLETE = 0.25, 0.9  # shares of the whole head's hits; our reading of the paper's words
+MUCH = 0.1  # a gain in correlation
 LENS = {"the best": 1, "among the best 10": 10, "among the best 100": 100}
 
 
 def one_sentence(context: Context) -> Iterator[Item]:
-    found = at_gap(context)
-    names, last = names_of(found), found["spearman"].isel(other_stage=-1).to_series()
+    dataset = at_gap(context)
+    names, last = names_of(dataset), dataset["spearman"].isel(other_stage=-1).to_series()
     best = last.iloc[:-1].idxmax()
     yield Shown(
         "head_spearman",
         f"{PAPER}, Table V",
         _grid(
-            found["spearman"].to_dataframe("spearman")[["spearman"]].reset_index(),
+            dataset["spearman"].to_dataframe("spearman")[["spearman"]].reset_index(),
             names,
             f"Most like {names[-1]}: {best}, Spearman {last[best]:.2f}; {names[0]}: {last.iloc[0]:.2f}",
-            f"over {found.sizes['vocabulary']:,} tokens; {context.model.id}, “{text_of(context)}”",
+            f"over {dataset.sizes['vocabulary']:,} tokens; {context.model.id}, “{text_of(context)}”",
         ),
     )
     stages, values = printed("stages"), np.array(printed("spearman"))
@@ -95,10 +96,10 @@ def _last_row(context: Context, ours: pandas.Series, theirs: dict[str, float]) -
 
 
 def many_sentences(context: Context) -> Iterator[Item]:
-    """Table V's last row over a corpus, where one sentence might be a chance."""
-    found = clozes(context)
-    names = names_of(found)
-    spread = found["spearman"].isel(other_stage=-1, stage=slice(None, -1)).quantile([0.1, 0.5, 0.9], dim="sentence")
+    """The last row of Table V over a corpus, because a single sentence could be chance."""
+    dataset = clozes(context)
+    names = names_of(dataset)
+    spread = dataset["spearman"].isel(other_stage=-1, stage=slice(None, -1)).quantile([0.1, 0.5, 0.9], dim="sentence")
     low, middle, high = spread.values
     table = pandas.DataFrame({"stage": names[:-1], "spearman": middle, "low": low, "high": high})
     best = table.loc[table["spearman"].idxmax()]
@@ -111,7 +112,7 @@ def many_sentences(context: Context) -> Iterator[Item]:
             "stage",
             "spearman",
             f"Correlation with the logits: {names[0]} {middle[0]:.2f}, {best['stage']} {best['spearman']:.2f}",
-            f"Spearman with {names[-1]}, median, lines hold the middle 80 %; {asked(found, context)}",
+            f"Spearman with {names[-1]}, median, lines hold the middle 80 %; {sample(dataset, context)}",
             color="stage",
             order=tuple(names[:-1]),
             share=False,
@@ -134,9 +135,9 @@ def _nearer(middle: pandas.Series, before: str, normalised: str, weighted: str) 
 
 
 def sorted_scores(context: Context) -> Iterator[Item]:
-    found = at_gap(context)
-    names = names_of(found)
-    # name of the picture -> the figure, the stage that is in every part of it, the others, whether they do the sorting
+    dataset = at_gap(context)
+    names = names_of(dataset)
+    # picture -> figure, the stage in every panel, the other stages, whether the others set the order
     pictures = {
         "last_by_stage": ("Figs 4 and 6, left", names[-1], names[:-1], True),
         "stage_by_last": ("Fig. 6, right", names[-1], names[:-1], False),
@@ -145,8 +146,8 @@ def sorted_scores(context: Context) -> Iterator[Item]:
     }
     for name, (figure, fixed, others, sorting) in pictures.items():
         pairs = {stage: (fixed, stage) if sorting else (stage, fixed) for stage in others}
-        table = pandas.concat([_binned(found, *pairs[stage]).assign(stage=stage) for stage in others])
-        alike = found["spearman"].sel(other_stage=fixed).to_series()[others]
+        table = pandas.concat([_binned(dataset, *pairs[stage]).assign(stage=stage) for stage in others])
+        alike = dataset["spearman"].sel(other_stage=fixed).to_series()[others]
         what = f"The scores of {fixed}, sorted by each stage" if sorting else f"Each stage's scores, sorted by {fixed}"
         drawing = Drawing(
             "lines",
@@ -165,12 +166,12 @@ def sorted_scores(context: Context) -> Iterator[Item]:
         yield Shown(f"head_sorted_{name}", f"{PAPER}, {figure}", drawing)
 
 
-def _binned(found: xarray.Dataset, stage: str, by: str) -> pandas.DataFrame:
-    """The stage's scores in the order that the other gives, beside the other's own."""
-    order = np.argsort(found["scores"].sel(stage=by).values, kind="stable")
+def _binned(dataset: xarray.Dataset, stage: str, by: str) -> pandas.DataFrame:
+    """The stage's scores and those of `by`, both sorted by the scores of `by`, in equal parts of the vocabulary."""
+    order = np.argsort(dataset["scores"].sel(stage=by).values, kind="stable")
     tables = []
     for line, name in (("sorting", by), ("sorted", stage)):
-        scores = found["scores"].sel(stage=name).values[order]
+        scores = dataset["scores"].sel(stage=name).values[order]
         parts = np.array_split((scores - scores.mean()) / scores.std(), min(BINS, len(scores)))
         rows = [(part.mean(), *np.quantile(part, [0.1, 0.9])) for part in parts]
         places = (np.arange(len(parts)) + 0.5) / len(parts)
@@ -179,13 +180,13 @@ def _binned(found: xarray.Dataset, stage: str, by: str) -> pandas.DataFrame:
 
 
 def norms(context: Context) -> Iterator[Item]:
-    found = at_gap(context)
-    if norm_of(names_of(found)) is None:
+    dataset = at_gap(context)
+    if norm_of(names_of(dataset)) is None:
         yield Left(f"{PAPER}, Figs 8 and 9: the norm's weights and biases", NO_NORM)
         return
     for figure, part in (("Fig. 8", "weight"), ("Fig. 9", "bias")):
-        if f"norm_{part}" in found:
-            yield _components(context, found[f"norm_{part}"].values, part, figure)
+        if f"norm_{part}" in dataset:
+            yield _components(context, dataset[f"norm_{part}"].values, part, figure)
         else:
             why = f"the last norm of the family {context.model.anatomy.family!r} has no {part}"
             yield Left(f"{PAPER}, {figure}: the norm's {part}", why)
@@ -207,15 +208,15 @@ def _components(context: Context, values: np.ndarray, part: str, figure: str) ->
 
 def hits(context: Context) -> Iterator[Item]:
     for place, corpus in enumerate(context.corpora):
-        found = clozes(context, corpus)
-        yield _hits(context, found, corpus, "head_hits" if place == 0 else f"head_hits_{place}")
+        dataset = clozes(context, corpus)
+        yield _hits(context, dataset, corpus, "head_hits" if place == 0 else f"head_hits_{place}")
         if place == 0:
-            yield _published_hits(context, found)
-            yield from _completeness(found)
+            yield _published_hits(context, dataset)
+            yield from _completeness(dataset)
 
 
-def _hits(context: Context, found: xarray.Dataset, corpus: Corpus, name: str) -> Shown:
-    table = (found["hits"] / found.attrs["scored"]).to_dataframe("found")[["found"]].reset_index()
+def _hits(context: Context, dataset: xarray.Dataset, corpus: Corpus, name: str) -> Shown:
+    table = (dataset["hits"] / dataset.attrs["scored"]).to_dataframe("found")[["found"]].reset_index()
     table = table[table["k"].isin(RANKS)].reset_index(drop=True)
     ten = table[table["k"] == 10].set_index("stage")["found"]
     drawing = Drawing(
@@ -224,17 +225,17 @@ def _hits(context: Context, found: xarray.Dataset, corpus: Corpus, name: str) ->
         "k",
         "found",
         f"{ten.idxmax()} has most answers among its ten best: {ten.max():.0%}; the whole head has {ten.iloc[-1]:.0%}",
-        f"share of the answers that are among the k best; {asked(found, context, corpus)}",
+        f"share of the answers that are among the k best; {sample(dataset, context, corpus)}",
         color="stage",
-        order=tuple(names_of(found)),
+        order=tuple(names_of(dataset)),
         y_title="hits@k",
     )
     return Shown(name, f"{PAPER}, hits@k by stage", drawing)
 
 
-def _published_hits(context: Context, found: xarray.Dataset) -> Beside:
+def _published_hits(context: Context, dataset: xarray.Dataset) -> Beside:
     theirs, rows = printed("hits_lama_conceptnet_of_29774"), []
-    shares = (found["hits"] / found.attrs["scored"]).to_pandas()
+    shares = (dataset["hits"] / dataset.attrs["scored"]).to_pandas()
     for stage in dict.fromkeys([*shares.index, *printed("stages")]):
         ours = {f"ours @{k}": f"{shares[k][stage]:.1%}" if stage in shares.index else "" for k in SHORT}
         known = theirs.get(stage)
@@ -243,12 +244,12 @@ def _published_hits(context: Context, found: xarray.Dataset) -> Beside:
             | ours
             | {f"{BASE} @{k}": f"{known[RANKS.index(k)] / QUESTIONS:.1%}" if known else "" for k in SHORT}
         )
-    differs = f"Ours: {asked(found, context)}. {THEIRS}"
+    differs = f"Ours: {sample(dataset, context)}. {THEIRS}"
     return Beside("head_hits_published", "the published hits@k, as shares", pandas.DataFrame(rows), differs)
 
 
-def _completeness(found: xarray.Dataset) -> Iterator[Claim]:
-    names, ten = names_of(found), found["hits"].sel(k=10).to_series()
+def _completeness(dataset: xarray.Dataset) -> Iterator[Claim]:
+    names, ten = names_of(dataset), dataset["hits"].sel(k=10).to_series()
     norm, whole = norm_of(names), int(ten.iloc[-1])
     if norm is None or norm[0] == names[0]:
         return
@@ -287,25 +288,25 @@ def lens(context: Context) -> Iterator[Item]:
         limits=(0.0, 1.0),
         y_title="of the sentences",
     )
-    said = ", ".join(f"{layer} {word}" for layer, word in words.items())
+    choices = ", ".join(f"{layer} {word}" for layer, word in words.items())
     yield Shown(
         "head_lens",
         "the paper, which asks the last layer only",
         drawing,
-        note=f"The first choice by layer, “{text_of(context)}”: {said}.",
+        note=f"The first choice by layer, “{text_of(context)}”: {choices}.",
     )
 
 
 def _ranks_by_layer(context: Context) -> pandas.DataFrame:
-    """Where the head puts the final prediction at each layer: a row per sentence, a column per layer."""
-    sentences = context.sentences(context.amount(12, 100))
-    told, rows = context.telling(f"lens: {sentences.name}"), []
-    for place, given in enumerate(sentences, start=1):
-        text = readable(context, given.text)
-        if MASK in given.text and text:
+    """The rank of the final prediction when the LM head reads each layer: a row per sentence, a column per layer."""
+    sentences = Chosen(context.corpus, context.amount(12, 100))
+    progress, rows = context.progress_of(f"lens: {sentences.name}"), []
+    for number, sentence in enumerate(sentences, start=1):
+        text = readable(context, sentence.text)
+        if MASK in sentence.text and text:
             rows.append(at_gap(context, text, layer="all", k=1)["place"].isel(stage=-1, candidate=0).to_series())
-        if told:
-            told(place, len(sentences))
+        if progress:
+            progress(number, len(sentences))
     if not rows:
         raise Unsupported(f"no sentence of {called(context.corpus)} has a gap ({MASK}) in it")
     return pandas.DataFrame(rows).reset_index(drop=True)

@@ -1,4 +1,4 @@
-"""What happens to the prediction when a small thing is taken away? (Podkorytov et al. 2021, Figs 3 and 7)"""
+"""What happens to the prediction when the period, the end token or the mask is removed? (Podkorytov et al. 2021)"""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,20 +13,20 @@ from whence.studies.frame.context import Context, called
 from whence.studies.frame.study import Beside, Claim, Item, Left, Shown
 from whence.studies.lm_head_stages import (
     BASE,
-    INTACT,
     PAPER,
     QUESTIONS,
     RANKS,
     SHORT,
     THEIRS,
-    asked,
+    WITH_PERIOD,
     folder,
     printed,
+    sample,
     sentences_of,
 )
 
 BARS = 25
-# our recipes, as we call them on the page and as published.json does
+# our recipes -> their names on the page and in published.json
 CHANGES = {
     "no-period": ("final period removed", "final period removed (n=29714)"),
     "no-end": ("end token removed", "[SEP] removed"),
@@ -42,54 +42,55 @@ def changes(context: Context) -> Iterator[Item]:
         )
         return
     sentences = sentences_of(context)
-    told = context.telling(f"changes: {called(sentences.corpus)}")
-    found = perturb(context.model, sentences, RECIPES, out=folder(context, "perturb", sentences), progress=told)
-    there = [name for name in RECIPES if int(found["applied"].sel(recipe=name))]
+    progress = context.progress_of(f"changes: {called(sentences.corpus)}")
+    dataset = perturb(context.model, sentences, RECIPES, out=folder(context, "perturb", sentences), progress=progress)
+    applied = [name for name in RECIPES if int(dataset["applied"].sel(recipe=name))]
     for name in RECIPES:
-        if name not in there:
+        if name not in applied:
             yield Left(f"{PAPER}, Figs 3 and 7: {CHANGES[name][0]}", "no sentence has one, as this model reads it")
-    if there:
-        found = found.isel(stage=-1).sel(recipe=there).assign_coords(recipe=[CHANGES[name][0] for name in there])
-        yield from _correlations(context, found)
-        if found.attrs["scored"]:
-            yield from _answers(context, found, there)
+    if applied:
+        names = [CHANGES[name][0] for name in applied]
+        dataset = dataset.isel(stage=-1).sel(recipe=applied).assign_coords(recipe=names)
+        yield from _correlations(context, dataset)
+        if dataset.attrs["scored"]:
+            yield from _answers(context, dataset, applied)
 
 
-def _correlations(context: Context, found: xarray.Dataset) -> Iterator[Item]:
-    middle = found["spearman"].median("sentence").to_series()
-    low = float(np.floor(10 * found["spearman"].min()) / 10)
+def _correlations(context: Context, dataset: xarray.Dataset) -> Iterator[Item]:
+    middle = dataset["spearman"].median("sentence").to_series()
+    low = float(np.floor(10 * dataset["spearman"].min()) / 10)
     yield Shown(
         "head_changes",
         f"{PAPER}, Figs 3 and 7",
         Drawing(
             "steps",
-            _histograms(found["spearman"], low),
+            _histograms(dataset["spearman"], low),
             "correlation",
             "sentences",
             f"The prediction changes most with the {middle.idxmin()}: median Spearman {middle.min():.2f}",
-            f"correlation of the logits before and after, sentence by sentence; {asked(found, context)}",
+            f"correlation of the logits before and after, sentence by sentence; {sample(dataset, context)}",
             by="change",
             x_title="Spearman",
             share=False,
             limits=(low, 1.0),
         ),
     )
-    said = ", ".join(f"{name} {value:.2f}" for name, value in middle.items())
-    yield _order("logits", middle, f"median Spearman of the logits before and after: {said}")
+    medians = ", ".join(f"{name} {value:.2f}" for name, value in middle.items())
+    yield _order("logits", middle, f"median Spearman of the logits before and after: {medians}")
 
 
 def _histograms(values: xarray.DataArray, low: float) -> pandas.DataFrame:
     edges, tables = np.linspace(low, 1, BARS + 1), []
     for name in values["recipe"].values:
-        one = values.sel(recipe=name).values
-        counts, _ = np.histogram(one[np.isfinite(one)], edges)
+        correlations = values.sel(recipe=name).values
+        counts, _ = np.histogram(correlations[np.isfinite(correlations)], edges)
         rows = {"change": str(name), "correlation": edges[:-1], "correlation_end": edges[1:], "sentences": counts}
         tables.append(pandas.DataFrame(rows))
     return pandas.concat(tables, ignore_index=True)
 
 
 def _order(what: str, values: pandas.Series, statistic: str) -> Claim:
-    """The paper's order of damage, which is that of CHANGES."""
+    """Whether the changes do harm in the order of the paper, which is the order of CHANGES."""
     falling = all(first > second for first, second in pairwise(values))
     return Claim(
         f"The period's loss changes the {what} least, the end token's more, the mask's most.",
@@ -98,10 +99,10 @@ def _order(what: str, values: pandas.Series, statistic: str) -> Claim:
     )
 
 
-def _answers(context: Context, found: xarray.Dataset, recipes: Sequence[str]) -> Iterator[Item]:
-    """Hits as they are and after each change, as shares of the sentences that it applies to and that have an answer."""
-    before = (found["hits"] / found.attrs["scored"]).expand_dims(recipe=["as it is"])
-    after = found["hits_after"] / found["place_after"].notnull().sum("sentence")
+def _answers(context: Context, dataset: xarray.Dataset, recipes: Sequence[str]) -> Iterator[Item]:
+    """Hits without a change and after each, as shares of the sentences with an answer that the change applies to."""
+    before = (dataset["hits"] / dataset.attrs["scored"]).expand_dims(recipe=["as it is"])
+    after = dataset["hits_after"] / dataset["place_after"].notnull().sum("sentence")
     shares = xarray.concat([before, after], "recipe").sel(k=list(RANKS))
     table = shares.to_dataframe("found")[["found"]].reset_index().rename(columns={"recipe": "change"})
     ten = table[table["k"] == 10].set_index("change")["found"]
@@ -114,7 +115,7 @@ def _answers(context: Context, found: xarray.Dataset, recipes: Sequence[str]) ->
             "k",
             "found",
             f"{ten.iloc[0]:.0%} of the answers are among the ten best; with the {ten.idxmin()}, {ten.min():.0%}",
-            f"share of the answers that are among the k best; {asked(found, context)}",
+            f"share of the answers that are among the k best; {sample(dataset, context)}",
             color="change",
             order=tuple(ten.index),
             y_title="hits@k",
@@ -124,16 +125,16 @@ def _answers(context: Context, found: xarray.Dataset, recipes: Sequence[str]) ->
         "head_changes_published",
         "the published hits@k after each change, as shares",
         _beside(table.pivot(index="change", columns="k", values="found").loc[list(ten.index)], recipes),
-        f"Ours: {asked(found, context)}. {THEIRS}",
+        f"Ours: {sample(dataset, context)}. {THEIRS}",
     )
-    said = ", ".join(f"{name} {value:.1%}" for name, value in ten.items())
-    yield _order("answers", ten.iloc[1:], f"answers among the ten best: {said}")
+    shares_of_ten = ", ".join(f"{name} {value:.1%}" for name, value in ten.items())
+    yield _order("answers", ten.iloc[1:], f"answers among the ten best: {shares_of_ten}")
 
 
 def _beside(ours: pandas.DataFrame, recipes: Sequence[str]) -> pandas.DataFrame:
     whole, changed = printed("hits_lama_conceptnet_of_29774")["lmhead-out"], printed("hits_perturbed")
     theirs = [whole, *(changed[CHANGES[name][1]] for name in recipes)]
-    counts = [QUESTIONS, *(INTACT if name == "no-period" else QUESTIONS for name in recipes)]
+    counts = [QUESTIONS, *(WITH_PERIOD if name == "no-period" else QUESTIONS for name in recipes)]
     table = pandas.DataFrame({"change": ours.index})
     for k in SHORT:
         table[f"ours @{k}"] = [f"{share:.1%}" for share in ours[k]]

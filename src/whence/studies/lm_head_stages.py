@@ -1,4 +1,4 @@
-"""What the sections about the LM head share: the sentence, the clozes, the names of the head's stages."""
+"""What the sections about the LM head share: the example sentence, the clozes, the names of the stages."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +19,8 @@ from whence.text.sentence import MASK
 PAPER = "Podkorytov et al. 2021"
 BASE = "bert-base-uncased"
 RANKS = (1, 2, 5, 10, 20, 50, 100)
-SHORT = (1, 10, 100)  # of them, in tables beside the paper's
-QUESTIONS, INTACT = 29774, 29714  # of the paper; those that end in a period
+SHORT = (1, 10, 100)  # the ranks in tables beside the paper's
+QUESTIONS, WITH_PERIOD = 29774, 29714  # clozes of the paper; those that end in a period
 THEIRS = f"Theirs: the whole of LAMA ConceptNet, {QUESTIONS:,} clozes."
 
 
@@ -29,7 +29,7 @@ def printed(*keys: str) -> Any:
 
 
 def text_of(context: Context) -> str:
-    """The sentence asked for, or the paper's; a decoder reads it up to the gap."""
+    """The user's sentence, or the paper's; a decoder reads it up to the gap."""
     return readable(context, context.text or printed("sentence"))
 
 
@@ -38,46 +38,47 @@ def readable(context: Context, text: str) -> str:
 
 
 def at_gap(context: Context, text: str | None = None, **options: Any) -> xarray.Dataset:
-    """The head at the first gap of the text, or of the study's sentence; of the last layer unless one is named."""
-    found = lm_head(context.model, text or text_of(context), **options).isel(position=0)
-    return found if "layer" in options else found.isel(layer=0)
+    """The LM head at the first gap of the text, by default of the study's sentence and of the last layer."""
+    dataset = lm_head(context.model, text or text_of(context), **options).isel(position=0)
+    return dataset if "layer" in options else dataset.isel(layer=0)
 
 
-def names_of(found: xarray.Dataset) -> list[str]:
-    return [str(name) for name in found["stage"].values]
+def names_of(dataset: xarray.Dataset) -> list[str]:
+    return [str(name) for name in dataset["stage"].values]
 
 
 def norm_of(names: Sequence[str]) -> tuple[str, str] | None:
-    """The stages at which the head's last norm has normalised, and has put its weights on."""
-    found = next((prefix for prefix in ("lnorm", "norm") if f"{prefix}-n" in names), None)
-    return None if found is None else (f"{found}-n", f"{found}-w")
+    """The stage after the head's last norm has normalised, and the one after it has multiplied by its weight."""
+    prefix = next((prefix for prefix in ("lnorm", "norm") if f"{prefix}-n" in names), None)
+    return None if prefix is None else (f"{prefix}-n", f"{prefix}-w")
 
 
 NO_NORM = "no norm stands between this model's last block and its embeddings"
 
 
 def sentences_of(context: Context, corpus: Corpus | None = None) -> Chosen:
-    return context.sentences(context.amount(60, 10**9), corpus)
+    return Chosen(corpus or context.corpus, context.amount(60, 10**9))
 
 
 def folder(context: Context, verb: str, sentences: Chosen) -> Path:
     """Where this model's answers to these sentences are kept."""
-    made = [context.model.id, context.model.revision, sentences.sha256]
-    return context.out / "runs" / f"{verb}-{digest(made)[:8]}"
+    identity = [context.model.id, context.model.revision, sentences.sha256]
+    return context.out / "runs" / f"{verb}-{digest(identity)[:8]}"
 
 
 def clozes(context: Context, corpus: Corpus | None = None) -> xarray.Dataset:
-    """Where every stage puts the answers; from the study's folder if they were asked for before."""
+    """The rank that each stage gives to each answer, read from the study's folder if computed before."""
     sentences = sentences_of(context, corpus)
-    told = context.telling(f"clozes: {called(sentences.corpus)}")
-    found = cloze(context.model, sentences, out=folder(context, "cloze", sentences), progress=told)
-    if not found.attrs["scored"]:
+    progress = context.progress_of(f"clozes: {called(sentences.corpus)}")
+    dataset = cloze(context.model, sentences, out=folder(context, "cloze", sentences), progress=progress)
+    if not dataset.attrs["scored"]:
         raise Unsupported(
             f"no sentence of {called(sentences.corpus)} has a gap that this model reads and an answer of one token"
             " (it takes a cloze corpus, such as --data lama:FILE)"
         )
-    return found
+    return dataset
 
 
-def asked(found: xarray.Dataset, context: Context, corpus: Corpus | None = None) -> str:
-    return f"{found.attrs['scored']:,} clozes; {context.model.id} · {called(corpus or context.corpus)}"
+def sample(dataset: xarray.Dataset, context: Context, corpus: Corpus | None = None) -> str:
+    """How many clozes, which model and which corpus, for subtitles."""
+    return f"{dataset.attrs['scored']:,} clozes; {context.model.id} · {called(corpus or context.corpus)}"

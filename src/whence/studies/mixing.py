@@ -1,4 +1,4 @@
-"""How much do residual and normalisation take back of what attention mixes? (Kobayashi et al. 2021)"""
+"""How much of the mixing by attention do residual and normalisation undo? (Kobayashi et al. 2021)"""
 
 from collections.abc import Iterator
 from pathlib import PurePath
@@ -8,20 +8,23 @@ import numpy as np
 import pandas
 
 from whence.corpus.open_run import Run
-from whence.measures.registry import MIXED as ANALYSES
+from whence.measures.registry import MIXED, WHOLE_BLOCK, given_by
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
+from whence.sentence.measure import measure
 from whence.studies.frame.context import FALLING, Context, called, falls, spearman
 from whence.studies.frame.published import ANALYSES as PRINTED
-from whence.studies.frame.published import published, same_model
-from whence.studies.frame.sentences import masked
-from whence.studies.frame.study import Beside, Claim, Item, Section, Shown, Study
+from whence.studies.frame.published import hub_name, published
+from whence.studies.frame.sentences import Chosen, masked
+from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.text.readers import Corpus
 
-MASKED = 0.12  # of the words, as in the paper
+MASKED = 0.12  # share of the words, as in the paper
 WORDS = 90  # about the paper's 128 tokens
 BASE = "bert-base-uncased"
 MAIN = "attnresln_n"
+ANALYSES = (*MIXED, WHOLE_BLOCK)
+FEED_FORWARD = f"mixing_{WHOLE_BLOCK}"  # not of the paper, and not of every model
 FIGURES = ("mean", "max", "min")
 
 
@@ -30,14 +33,14 @@ def _run(context: Context, place: int = 0) -> Run:
 
 
 def _measured(context: Context, name: str, corpus: Corpus, model: Model) -> Run:
-    """Words are masked where the model knows a mask; all models read the same texts."""
+    """Words are masked if the model has a mask token; all models read the same texts."""
     share = MASKED if model.tokenizer.mask_token is not None else 0.0
-    sentences = context.sentences(context.amount(24, 992), corpus, masked(share, WORDS, least=4))
-    return context.run(name, ["mixing"], sentences, model)
+    sentences = Chosen(corpus, context.amount(24, 992), masked(share, WORDS, least=4))
+    return context.run(name, ["mixing", *given_by(model.gives, [FEED_FORWARD])], sentences, model)
 
 
 def _about(context: Context, run: Run) -> str:
-    """How much was measured, and how much of it is masked."""
+    """The corpus, how much of it was measured, and the share of masked tokens."""
     share = (_kind(context, run.tokens["class"]) == "mask").mean()
     return f"{called(context.corpus)}, {len(run.tokens):,} tokens × layers, {share:.0%} of the tokens masked"
 
@@ -45,18 +48,25 @@ def _about(context: Context, run: Run) -> str:
 def _long(run: Run) -> pandas.DataFrame:
     """One row per token, layer and analysis."""
     columns = ["layer", "token_id", "class"]
-    names = {f"mixing_{analysis}": analysis for analysis in ANALYSES}
+    names = {column: analysis for analysis in ANALYSES if (column := f"mixing_{analysis}") in run.tokens}
     table = run.tokens[[*columns, *names]].rename(columns=names)
     return table.melt(columns, var_name="analysis", value_name="mixing")
 
 
+def _analyses(table: pandas.DataFrame) -> tuple[str, ...]:
+    """Those that were measured, in the order of how much of the block they count."""
+    measured = set(table["analysis"])
+    return tuple(name for name in ANALYSES if name in measured)
+
+
 def means(context: Context) -> Iterator[Item]:
-    table = _long(_run(context)).groupby("analysis")["mixing"].agg(["mean", "min", "max", "size"]).loc[list(ANALYSES)]
+    table = _long(_run(context)).groupby("analysis", sort=False)["mixing"].agg(["mean", "min", "max", "size"])
     theirs = published("kobayashi2021", "mixing_ratio_percent_wikipedia")
     ours = table.reset_index().rename(columns={"min": "low", "max": "high", "size": "n"})
-    known = next((rows for name, rows in theirs.items() if same_model(context.model.id, name)), None)
-    ours["published"] = [np.nan if known is None else known[PRINTED[analysis]]["mean"] / 100 for analysis in ANALYSES]
-    first, last = table["mean"].iloc[0], table["mean"].iloc[-1]
+    known = theirs.get(hub_name(context.model.id))
+    printed = {} if known is None else {name: known[PRINTED[name]]["mean"] / 100 for name in MIXED}
+    ours["published"] = ours["analysis"].map(printed)
+    first, main = table["mean"].iloc[0], table["mean"][MAIN]
     yield Shown(
         "mixing_means",
         "Kobayashi et al. 2021, the table of mixing ratios",
@@ -65,31 +75,39 @@ def means(context: Context) -> Iterator[Item]:
             ours,
             "analysis",
             "mean",
-            f"Attention alone seems to mix {first:.0%}; the whole attention block mixes {last:.0%}",
+            f"Attention alone seems to mix {first:.0%}; {_counted(table['mean'])}",
             f"mean over tokens and layers, lines from the smallest to the largest; {context.about}",
             color="analysis",
-            order=ANALYSES,
+            order=_analyses(ours),
             published="published",
             y_title="from other tokens",
             x_title="",
             limits=(0.0, 1.0),
         ),
-        note="Diamonds, where there are any, are the published means of the same model.",
+        note="Diamonds, where there are any, are the published means of the same model; none has the feed-forward.",
     )
-    differs = f"Ours: {_about(context, _run(context))}. Theirs: 992 sequences of up to 128 tokens, 12 % of them masked."
+    if WHOLE_BLOCK not in table.index:
+        yield Left("the whole block", context.model.reasons.get("neurons", "its feed-forward is not taken apart"))
+    differs = f"Ours: {_about(context, _run(context))}. Theirs: 992 sequences of up to 128 tokens, 12% of them masked."
     yield Beside("mixing_models", "the published mixing ratios, in per cent", _models(context, table, theirs), differs)
     ordered = all(table["mean"].iloc[at] > table["mean"].iloc[at + 1] for at in (0, 2, 3))
-    shown = ", ".join(f"{PRINTED[name]} {value:.1%}" for name, value in table["mean"].items())
+    shown = ", ".join(f"{PRINTED[name]} {table['mean'][name]:.1%}" for name in MIXED)
     yield Claim("Every component that is counted makes the mixing look smaller.", bool(ordered), shown)
     yield Claim(
         "With residual and normalisation, most of a token stays its own.",
-        bool(last < 0.5),
-        f"{last:.1%} comes from others",
+        bool(main < 0.5),
+        f"{main:.1%} comes from others",
     )
 
 
+def _counted(means: pandas.Series) -> str:
+    """What is mixed when more of the block is counted."""
+    attention = f"with residual and norm it is {means[MAIN]:.0%}"
+    return attention if WHOLE_BLOCK not in means else f"{attention}, with the feed-forward {means[WHOLE_BLOCK]:.0%}"
+
+
 def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) -> pandas.DataFrame:
-    """Mean, largest and smallest ratio: ours, and those of every model of the paper."""
+    """The mean, largest and smallest ratio of our model and of every model in the paper."""
     rows: list[dict[str, Any]] = [
         {"model": context.model.id, "data": called(context.corpus), "figure": figure} | ours[figure].mul(100).to_dict()
         for figure in FIGURES
@@ -100,14 +118,12 @@ def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) ->
     }
     for name, figures in (printed | {"25 MultiBERTs": {"mean": many}}).items():
         of = {"model": name, "data": "Wikipedia (published)"}
-        rows += [
-            of | {"figure": figure} | {m: values[PRINTED[m]] for m in ANALYSES} for figure, values in figures.items()
-        ]
+        rows += [of | {"figure": figure} | {m: values[PRINTED[m]] for m in MIXED} for figure, values in figures.items()]
     return pandas.DataFrame(rows)
 
 
 def _kind(context: Context, classes: pandas.Series) -> pandas.Series:
-    """normal, mask, and special tokens by their own name."""
+    """The kind of each token: normal, mask, or the name of a special token."""
     mask = context.model.tokenizer.mask_token
     special = set(context.model.tokenizer.all_special_tokens)
     return classes.map(lambda name: "mask" if name == mask else name if name in special else "normal")
@@ -135,7 +151,7 @@ def by_type(context: Context) -> Iterator[Item]:
             x_title="",
         ),
         table=grid,
-        note="The table has the other four analyses too.",
+        note="The table has the other analyses too.",
     )
     theirs = _printed_kinds()
     yield _kinds_beside(context, main.pivot(index="layer", columns="kind", values="mixing"), theirs)
@@ -144,7 +160,7 @@ def by_type(context: Context) -> Iterator[Item]:
 
 
 def _printed_kinds() -> pandas.DataFrame:
-    """Layer by kind of token, as shares."""
+    """The published shares, layer by kind of token."""
     grids = published("kobayashi2021", "layer_by_token_type_percent_bert_base_wikipedia")
     rows = {int(layer): analyses[PRINTED[MAIN]] for layer, analyses in grids.items()}
     return pandas.DataFrame.from_dict(rows, orient="index").sort_index() / 100
@@ -159,12 +175,12 @@ def _kinds_beside(context: Context, ours: pandas.DataFrame, theirs: pandas.DataF
         "mixing_by_type_published",
         f"the published grid of {PRINTED[MAIN]}, in per cent",
         both.rename_axis("layer").reset_index(),
-        f"Ours: {_about(context, _run(context))}, {len(ours)} layers. Theirs: Wikipedia, 12 % of tokens masked.",
+        f"Ours: {_about(context, _run(context))}, {len(ours)} layers. Theirs: Wikipedia, 12% of tokens masked.",
     )
 
 
 def _masks(grid: pandas.DataFrame, theirs: pandas.DataFrame) -> Claim:
-    """Middle and deep layers are all but the first third."""
+    """Middle and deep layers are those beyond the first third."""
     ours = grid.pivot(index="layer", columns="kind", values="mixing")
     mine, printed = (table[table.index > table.index.max() / 3].mean() for table in (ours, theirs))
     return Claim(
@@ -177,7 +193,7 @@ def _masks(grid: pandas.DataFrame, theirs: pandas.DataFrame) -> Claim:
 
 def frequency(context: Context) -> Iterator[Item]:
     table = _long(_run(context))
-    table["special"] = _kind(context, table["class"]) != "normal"  # the mask is one, as in the paper
+    table["special"] = _kind(context, table["class"]) != "normal"  # the mask too, as in the paper
     words = table.groupby(["analysis", "token_id"], as_index=False).agg(
         mixing=("mixing", "mean"), special=("special", "first"), n=("mixing", "size")
     )
@@ -202,14 +218,14 @@ def frequency(context: Context) -> Iterator[Item]:
     theirs = published("kobayashi2021", "spearman_frequency_rank_bert_base")
     rows = []
     for analysis, part in words.groupby("analysis", sort=False):
-        normal = part[~part["special"]]
+        normal, printed = part[~part["special"]], PRINTED.get(str(analysis), str(analysis))
         rows.append(
             {
-                "analysis": PRINTED[str(analysis)],
+                "analysis": printed,
                 "ours, all": spearman(part["rank"], part["mixing"]),
                 "ours, without special": spearman(normal["rank"], normal["mixing"]),
-                f"{BASE}, all": theirs["all"][PRINTED[str(analysis)]],
-                f"{BASE}, without special": theirs["without_special"][PRINTED[str(analysis)]],
+                f"{BASE}, all": theirs["all"].get(printed),
+                f"{BASE}, without special": theirs["without_special"].get(printed),
             }
         )
     source = PurePath(context.frequency).name if context.frequency else "counts in this corpus itself"
@@ -227,13 +243,13 @@ def frequency(context: Context) -> Iterator[Item]:
 
 
 def _ranks(context: Context, ids: pandas.Series) -> pandas.Series:
-    """From the list that was given; else from the corpus, all layers of a token counted once."""
+    """Frequency ranks from the user's list, or from counts in the corpus."""
     if context.frequency is not None:
         from whence.text.readers.frequency import frequencies, ranks
 
-        given = frequencies(context.frequency)
-        items = ids.tolist() if given.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
-        return pandas.Series(ranks(items, given).ranks, index=ids.index)
+        listed = frequencies(context.frequency)
+        items = ids.tolist() if listed.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
+        return pandas.Series(ranks(items, listed).ranks, index=ids.index)
     tokens = _run(context).tokens
     counts = tokens[tokens["layer"] == tokens["layer"].min()]["token_id"].value_counts()
     return ids.map(counts.rank(ascending=False, method="min"))
@@ -254,7 +270,7 @@ def depth(context: Context) -> Iterator[Item]:
             f"From the first to the last layer it goes from {main.mixing.iloc[0]:.0%} to {main.mixing.iloc[-1]:.0%}",
             f"mean over tokens; {context.about}",
             color="analysis",
-            order=ANALYSES,
+            order=_analyses(table),
             y_title="from other tokens",
             limits=(0.0, 1.0),
         ),
@@ -275,19 +291,18 @@ def _span(shares: pandas.Series) -> str:
 
 
 def expansion(context: Context) -> Iterator[Item]:
-    found = context.measure("Any text.", ["expansion"])["expansion"].to_series().rename("expansion").reset_index()
+    rates = measure(context.model, "Any text.", ["expansion"])["expansion"].to_series().reset_index()
     theirs = published("kobayashi2021", "expansion_rate_per_layer")
-    known = next((rates for name, rates in theirs.items() if same_model(context.model.id, name)), None)
-    found["published"] = np.nan if known is None else known
+    rates["published"] = theirs.get(hub_name(context.model.id), np.nan)
     yield Shown(
         "mixing_expansion",
         "Kobayashi et al. 2021, expansion rates",
         Drawing(
             "lines",
-            found,
+            rates,
             "layer",
             "expansion",
-            f"Attention's map makes vectors {found.expansion.min():.2f} to {found.expansion.max():.2f} times as long",
+            f"Attention's map makes vectors {rates.expansion.min():.2f} to {rates.expansion.max():.2f} times as long",
             f"from the weights alone; {context.model.id}",
             published="published",
             share=False,
@@ -297,7 +312,7 @@ def expansion(context: Context) -> Iterator[Item]:
 
 
 def side_by_side(context: Context) -> Iterator[Item]:
-    """The same table for every corpus, and for the other models."""
+    """The same means for every corpus and for the other models."""
     runs = {called(corpus): _run(context, place) for place, corpus in enumerate(context.corpora)}
     for number, model in enumerate(context.others, start=1):
         name = model.id if model.id not in runs else f"{model.id} ({number})"
@@ -321,14 +336,14 @@ def side_by_side(context: Context) -> Iterator[Item]:
             value="mixing",
             x_title="",
             y_title="",
-            order=ANALYSES,
+            order=_analyses(table),
         ),
     )
     ours = table.pivot(index="of", columns="analysis", values="mixing").loc[
-        list(dict.fromkeys(table["of"])), list(ANALYSES)
+        list(dict.fromkeys(table["of"])), list(_analyses(table))
     ]
     theirs = published("kobayashi2021", "mixing_ratio_percent_bert_base_other_data")
-    means_of = {name: {m: values[PRINTED[m]]["mean"] for m in ANALYSES} for name, values in theirs.items()}
+    means_of = {name: {m: values[PRINTED[m]]["mean"] for m in MIXED} for name, values in theirs.items()}
     printed = pandas.DataFrame.from_dict(means_of, orient="index").rename(
         index=lambda name: f"{name} ({BASE}, published)"
     )
@@ -346,7 +361,7 @@ STUDY = Study(
     title="How much a block mixes, and how much it preserves",
     asks=(
         "Attention says that almost everything a token receives comes from other tokens. Counted with the residual and"
-        " the normalisation around it, how much is really mixed?"
+        " the normalisation around it, and beyond the paper with the feed-forward, how much is really mixed?"
     ),
     paper=(
         "Kobayashi, Kuribayashi, Yokoi & Inui (2021). Incorporating residual and normalization layers into analysis of"

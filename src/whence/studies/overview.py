@@ -1,4 +1,4 @@
-"""What a run of any measures says at a glance: by layer, by kind of token, by part of speech, by pair of words."""
+"""The report of any run: its measures by layer, kind of token, part of speech and pair of words."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,21 +14,20 @@ from whence.studies.frame.write import write
 
 SHOWN = 8  # variables in one picture
 GROUPS = {"class": "kind of token", "upos": "part of speech", "ner": "named entity", "deprel": "dependency"}
-# shares, of which several fit on one axis
+# names of variables that are shares, so that several fit on one axis
 _SHARES = ("mixing_", "_own", "_own_largest")
 
 
 def overview(run: Run, out: Path) -> Path:
-    """Writes the report of a run into a folder and gives back the path of its page."""
-    moments = run.moments
-    sections = [Section("By layer", "How do the measures change with depth?", partial(_by_layer, moments=moments))]
+    """Writes the report of a run into a folder and returns the path of its page."""
+    sections = [Section("By layer", "How do the measures change with depth?", _by_layer)]
     sections += [
-        Section(f"By {name}", f"How does it depend on the {name}?", partial(_by_group, moments=moments, by=by))
+        Section(f"By {name}", f"How does it depend on the {name}?", partial(_by_group, by=by))
         for by, name in GROUPS.items()
-        if (moments["by"] == by).any()
+        if (run.moments["by"] == by).any()
     ]
     if any(name.startswith("pairs/") for record in run.records for name in record["files"]):
-        sections.append(Section("Pairs of words", "Between which words does most flow?", partial(_pairs, run=run)))
+        sections.append(Section("Pairs of words", "Between which words does most flow?", _pairs))
     about = _about(run)
     study = Study(
         "report",
@@ -38,7 +37,7 @@ def overview(run: Run, out: Path) -> Path:
         "",
         tuple(sections),
     )
-    answers = [Answered(section, list(section.make(None))) for section in sections]  # type: ignore[arg-type]
+    answers = [Answered(section, list(section.make(run))) for section in sections]
     return write(study, about, out, [answer for answer in answers if answer.items])
 
 
@@ -53,19 +52,19 @@ def _about(run: Run) -> dict[str, object]:
         **counts,
         "seed": run.attrs["seed"],
         "weights_sha256": model["weights_sha256"],
-        **{f"{name}_version": found for name, found in run.manifest["versions"].items()},
+        **{f"{name}_version": version for name, version in run.manifest["versions"].items()},
     }
 
 
 def _token_rows(moments: pandas.DataFrame, by: str) -> pandas.DataFrame:
-    """Means of what is said of tokens, not of heads or of classes of sources, that is a share."""
+    """Means of shares that tokens have, not heads or classes of sources."""
     rows = moments[(moments["by"] == by) & moments["head"].isna() & moments["source"].isna()]
     named = rows["variable"].str.startswith(_SHARES[0]) | rows["variable"].str.endswith(_SHARES[1:])
     return rows[named & ~rows["variable"].str.endswith("_entropy")]
 
 
-def _by_layer(_: object, moments: pandas.DataFrame) -> Iterator[Item]:
-    rows = _token_rows(moments, "all")
+def _by_layer(run: Run) -> Iterator[Item]:
+    rows = _token_rows(run.moments, "all")
     names = list(dict.fromkeys(rows["variable"]))[:SHOWN]
     if not names:
         return
@@ -88,8 +87,8 @@ def _by_layer(_: object, moments: pandas.DataFrame) -> Iterator[Item]:
     )
 
 
-def _by_group(_: object, moments: pandas.DataFrame, by: str) -> Iterator[Item]:
-    rows = _token_rows(moments, by)
+def _by_group(run: Run, by: str) -> Iterator[Item]:
+    rows = _token_rows(run.moments, by)
     names = list(dict.fromkeys(rows["variable"]))
     for name in names[-2:]:
         table = rows[rows["variable"] == name][["layer", "group", "mean", "std", "count"]]
@@ -112,7 +111,7 @@ def _by_group(_: object, moments: pandas.DataFrame, by: str) -> Iterator[Item]:
         )
 
 
-def _pairs(_: object, run: Run) -> Iterator[Item]:
+def _pairs(run: Run) -> Iterator[Item]:
     names = [name for name in run.arrow("pairs").schema.names if name in variables()]
     table = run.arrow("pairs").to_table(columns=["kind", "coreferent", "layer", *names]).to_pandas()
     which = table["coreferent"].map({True: "coreferent", False: "not coreferent"}).fillna(table["kind"])

@@ -10,7 +10,7 @@ import xarray
 from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import FALLING, Context, called, falls
-from whence.studies.frame.published import published, same_model
+from whence.studies.frame.published import hub_name, published
 from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
 from whence.studies.token_experiments import (
     KINDS,
@@ -32,13 +32,13 @@ from whence.text.readers import Corpus
 PAPER = "Brunner et al. 2020"
 BASE = "bert-base-uncased"
 ALONE: tuple[Kind, Kind] = (("naive", "cosine"), ("naive", "l2"))
-# the figure of the paper that trains on one layer and tests on all; the one that asks for neighbours
+# probe -> the figure that trains on one layer and tests on all; the figure that looks for neighbours
 ACROSS: dict[Kind, str] = {MAIN: "2b", ("linear", "l2"): "8", ("mlp", "l2"): "9", ("mlp", "cosine"): "10"}
 BESIDE: dict[Kind, str] = {MAIN: "14", ("mlp", "cosine"): "15", ("mlp", "l2"): "16", ("linear", "l2"): "17"}
 OFFSETS = {-3: "3 to the left", -2: "2 to the left", -1: "1 to the left", 0: "the token itself"}
 OFFSETS |= {1: "1 to the right", 2: "2 to the right", 3: "3 to the right"}
 SHARES = (0.5, 0.8, 0.9, 1.0)
-# what we take "most tokens", "much less often", "hardly helps" and "to the same degree" to mean
+# our reading of "most tokens", "much less often", "hardly helps" and "to the same degree"
 MOST, MUCH, HARDLY, ALIKE = 0.8, 0.1, 0.02, 0.05
 THEIRS = "MRPC dev, 408 sentences, 21,723 tokens, 12 layers"
 PROBES = "Our probes are solved for in closed form, the MLP with L2 in a short training; theirs were trained with Adam."
@@ -49,20 +49,20 @@ def _printed(*keys: str) -> Any:
 
 
 def _same(context: Context, corpus: Corpus) -> bool:
-    return same_model(context.model.id, BASE) and corpus.format == "mrpc"
+    return hub_name(context.model.id) == BASE and corpus.format == "mrpc"
 
 
-def _joined(found: dict[str, xarray.Dataset]) -> pandas.DataFrame:
-    return pandas.concat([spans(each, name) for name, each in found.items()], ignore_index=True)
+def _joined(experiments: dict[str, xarray.Dataset]) -> pandas.DataFrame:
+    return pandas.concat([spans(experiment, name) for name, experiment in experiments.items()], ignore_index=True)
 
 
 def _figure_2a(context: Context, corpus: Corpus, name: str, answers: str) -> tuple[Shown, dict[str, xarray.Dataset]]:
-    found = {
+    experiments = {
         name: identified(context, kind, corpus=corpus, folds=folds_of(context, kind)) for kind, name in KINDS.items()
     }
-    main, table = found[KINDS[MAIN]], _joined(found)
-    there = (table["probe"] == KINDS[MAIN]) & (table["layer"] == 12) & _same(context, corpus)
-    table["published"] = np.where(there, _printed("identifiability_linear_cosine_percent", "12") / 100, np.nan)
+    main, table = experiments[KINDS[MAIN]], _joined(experiments)
+    comparable = (table["probe"] == KINDS[MAIN]) & (table["layer"] == 12) & _same(context, corpus)
+    table["published"] = np.where(comparable, _printed("identifiability_linear_cosine_percent", "12") / 100, np.nan)
     drawing = by_layer(
         table,
         f"After layer {int(main.layer[-1])}, a linear map finds {last(main):.0%} of the tokens again",
@@ -70,7 +70,7 @@ def _figure_2a(context: Context, corpus: Corpus, name: str, answers: str) -> tup
         main,
         published="published",
     )
-    return Shown(name, answers, drawing, note=_note(context)), found
+    return Shown(name, answers, drawing, note=_note(context)), experiments
 
 
 def _note(context: Context) -> str:
@@ -81,10 +81,12 @@ def _note(context: Context) -> str:
 
 
 def rates(context: Context) -> Iterator[Item]:
-    shown, found = _figure_2a(context, context.corpus, "identity_rates", f"{PAPER}, Fig. 2a")
+    shown, experiments = _figure_2a(context, context.corpus, "identity_rates", f"{PAPER}, Fig. 2a")
     yield shown
-    main = found[KINDS[MAIN]]
-    rows = [{"last layer": kind, "ours": f"{last(each):.1%}", BASE: ""} for kind, each in found.items()]
+    main = experiments[KINDS[MAIN]]
+    rows = [
+        {"last layer": kind, "ours": f"{last(experiment):.1%}", BASE: ""} for kind, experiment in experiments.items()
+    ]
     rows[0][BASE] = f"{_printed('identifiability_linear_cosine_percent', '12')}%"
     chance = f"{_printed('chance_percent', 'MRPC')}%"
     yield Beside(
@@ -93,11 +95,11 @@ def rates(context: Context) -> Iterator[Item]:
         pandas.DataFrame([*rows, {"last layer": "guessing", "ours": f"{guessing(main):.1%}", BASE: chance}]),
         f"Ours: {sample(main, context)}, {main.layer.values[-1]} layers. Theirs: {THEIRS}, 10 folds. {PROBES}",
     )
-    yield from _rate_claims(found)
+    yield from _rate_claims(experiments)
 
 
-def _rate_claims(found: dict[str, xarray.Dataset]) -> Iterator[Item]:
-    main, naive = found[KINDS[MAIN]], found[KINDS["naive", "cosine"]]
+def _rate_claims(experiments: dict[str, xarray.Dataset]) -> Iterator[Item]:
+    main, naive = experiments[KINDS[MAIN]], experiments[KINDS["naive", "cosine"]]
     first, deep = float(naive["rate"][0].mean()), last(naive)
     yield Claim(
         "Without a probe, fewer tokens are recognised the deeper the layer.",
@@ -109,7 +111,9 @@ def _rate_claims(found: dict[str, xarray.Dataset]) -> Iterator[Item]:
         last(main) > MOST,
         f"{last(main):.1%} (we ask for {MOST:.0%}), guessing {guessing(main):.1%}; {BASE}: 93%",
     )
-    pairs = {name: [last(found[f"{name}, {loss}"]) for loss in ("cosine", "L2")] for name in ("naive", "linear", "MLP")}
+    pairs = {
+        name: [last(experiments[f"{name}, {loss}"]) for loss in ("cosine", "L2")] for name in ("naive", "linear", "MLP")
+    }
     yield Claim(
         "Cosine distance finds more tokens than L2 distance.",
         all(cosine > distance for cosine, distance in pairs.values()),
@@ -123,16 +127,16 @@ def across_layers(context: Context) -> Iterator[Item]:
         if context.quick and kind[0] == "mlp":
             continue
         layers = layers_of(context, kind[0])
-        found = identified(context, kind, layers=layers, test_layers=layers)
-        yield _across(context, found, kind, figure)
+        experiment = identified(context, kind, layers=layers, test_layers=layers)
+        yield _across(context, experiment, kind, figure)
         if kind == MAIN:
-            yield from _across_claims(found["transfer"].mean("fold"), context)
+            yield from _across_claims(experiment["transfer"].mean("fold"), context)
     if context.quick:
         yield Left(f"{PAPER}, Figs 9 and 10, the same of the MLP", "it is left out of the quick sample")
 
 
-def _across(context: Context, found: xarray.Dataset, kind: Kind, figure: str) -> Shown:
-    mean = found["transfer"].mean("fold")
+def _across(context: Context, experiment: xarray.Dataset, kind: Kind, figure: str) -> Shown:
+    mean = experiment["transfer"].mean("fold")
     low, high = int(mean.trained_on[0]), int(mean.trained_on[-1])
     late, early = float(mean.sel(trained_on=high, tested_on=low)), float(mean.sel(trained_on=low, tested_on=high))
     drawing = Drawing(
@@ -141,7 +145,7 @@ def _across(context: Context, found: xarray.Dataset, kind: Kind, figure: str) ->
         "tested_on",
         "trained_on",
         f"Trained on layer {high}, a probe finds {late:.0%} in layer {low}; the other way round {early:.0%}",
-        f"{KINDS[kind]}, test rate; {sample(found, context)}",
+        f"{KINDS[kind]}, test rate; {sample(experiment, context)}",
         value="rate",
         x_title="tested on layer",
         y_title="trained on layer",
@@ -178,10 +182,10 @@ def _across_claims(mean: xarray.DataArray, context: Context) -> Iterator[Item]:
 def generalisation(context: Context) -> Iterator[Item]:
     parts, gaps = {}, {}
     for probe, name in (("linear", "linear"), ("mlp", "MLP")):
-        found = identified(context, (probe, "l2"), folds=folds_of(context, (probe, "l2")))
-        parts[f"{name}, train"] = spans(found, f"{name}, train", "train_rate")
-        parts[f"{name}, test"] = spans(found, f"{name}, test")
-        gaps[name] = last(found, "train_rate") - last(found)
+        experiment = identified(context, (probe, "l2"), folds=folds_of(context, (probe, "l2")))
+        parts[f"{name}, train"] = spans(experiment, f"{name}, train", "train_rate")
+        parts[f"{name}, test"] = spans(experiment, f"{name}, test")
+        gaps[name] = last(experiment, "train_rate") - last(experiment)
     linear, network = (points(gaps[name]) for name in ("linear", "MLP"))
     yield Shown(
         "identity_train_test",
@@ -189,8 +193,8 @@ def generalisation(context: Context) -> Iterator[Item]:
         by_layer(
             pandas.concat(parts.values(), ignore_index=True),
             f"On new sentences the linear map loses {linear} in the last layer, the MLP {network}",
-            f"L2, training and test sentences, bands span the folds; {sample(found, context)}",
-            found,
+            f"L2, training and test sentences, bands span the folds; {sample(experiment, context)}",
+            experiment,
             order=tuple(parts),
         ),
     )
@@ -203,9 +207,10 @@ def generalisation(context: Context) -> Iterator[Item]:
 
 def training_share(context: Context) -> Iterator[Item]:
     layer = max(1, context.model.anatomy.layers - 1)
-    found = [identified(context, ("mlp", "l2"), layers=[layer], train_share=share) for share in SHARES]
+    experiments = [identified(context, ("mlp", "l2"), layers=[layer], train_share=share) for share in SHARES]
     theirs = list(_printed("mlp_layer11_rate_by_training_share").values())
-    table = pandas.DataFrame({"share": [f"{share:.0%}" for share in SHARES], "rate": [last(each) for each in found]})
+    shares, rates = [f"{share:.0%}" for share in SHARES], [last(experiment) for experiment in experiments]
+    table = pandas.DataFrame({"share": shares, "rate": rates})
     table["published"] = theirs if _same(context, context.corpus) else np.nan
     half, _, most, all_of_it = table["rate"]
     yield Shown(
@@ -217,7 +222,7 @@ def training_share(context: Context) -> Iterator[Item]:
             "share",
             "rate",
             f"Twice the training data adds {points(all_of_it - half)}, its last tenth {points(all_of_it - most)}",
-            f"MLP, L2, layer {layer}, test rate; {sample(found[0], context)}",
+            f"MLP, L2, layer {layer}, test rate; {sample(experiments[0], context)}",
             order=tuple(table["share"]),
             published="published",
             y_title="tokens recognised",
@@ -229,7 +234,7 @@ def training_share(context: Context) -> Iterator[Item]:
         "identity_training_shares",
         "the published rates by share of the training data",
         table[["share", "rate"]].rename(columns={"rate": "ours"}).assign(**{f"{BASE}, layer 11": theirs}),
-        f"Ours: layer {layer}, {sample(found[0], context)}. Theirs: {THEIRS}. {PROBES}",
+        f"Ours: layer {layer}, {sample(experiments[0], context)}. Theirs: {THEIRS}. {PROBES}",
     )
     yield Claim(
         "More training data would hardly help.",
@@ -240,14 +245,15 @@ def training_share(context: Context) -> Iterator[Item]:
 
 def single_layers(context: Context) -> Iterator[Item]:
     kinds = {kind: name for kind, name in KINDS.items() if kind[0] != "mlp" or not context.quick}
-    found = {name: identified(context, kind, target="previous") for kind, name in kinds.items()}
-    angle, distance = (found[KINDS[kind]] for kind in ALONE)
-    worst = {name: float(each["rate"].mean("fold").min()) for name, each in (("cosine", angle), ("L2", distance))}
+    experiments = {name: identified(context, kind, target="previous") for kind, name in kinds.items()}
+    angle, distance = (experiments[KINDS[kind]] for kind in ALONE)
+    losses = {"cosine": angle, "L2": distance}
+    worst = {name: float(experiment["rate"].mean("fold").min()) for name, experiment in losses.items()}
     yield Shown(
         "identity_previous",
         f"{PAPER}, Fig. 11",
         by_layer(
-            _joined(found),
+            _joined(experiments),
             f"Without a probe, a block's output finds its input for at least {worst['cosine']:.0%} of tokens by cosine,"
             f" {worst['L2']:.0%} by L2",
             f"from hidden vectors to those of the layer before, by layer; {sample(angle, context)}",
@@ -259,7 +265,7 @@ def single_layers(context: Context) -> Iterator[Item]:
         worst["cosine"] > MOST,
         f"naive, cosine: at least {worst['cosine']:.1%} in every layer (we ask for {MOST:.0%})",
     )
-    means = [float(each["rate"].mean()) for each in (angle, distance)]
+    means = [float(experiment["rate"].mean()) for experiment in (angle, distance)]
     yield Claim(
         "A block changes the angle of a vector less than its length.",
         means[0] > means[1],
@@ -281,24 +287,25 @@ def other_model(context: Context) -> Iterator[Item]:
 
 
 def _against(context: Context, other: Model, name: str) -> Iterator[Item]:
-    found = {
+    experiments = {
         f"{KINDS[kind]}, {which}": identified(context, kind, model=model, target="previous")
         for which, model in (("first", context.model), ("other", other))
         for kind in ALONE
     }
     lost = {
-        loss: last(found[f"naive, {loss}, first"]) - last(found[f"naive, {loss}, other"]) for loss in ("cosine", "L2")
+        loss: last(experiments[f"naive, {loss}, first"]) - last(experiments[f"naive, {loss}, other"])
+        for loss in ("cosine", "L2")
     }
-    first = next(iter(found.values()))
+    first = next(iter(experiments.values()))
     yield Shown(
         name,
         f"{PAPER}, Figs 12 and 13",
         by_layer(
-            _joined(found),
+            _joined(experiments),
             f"In the last layer the other finds {_fewer(lost['L2'])} by L2, {_fewer(lost['cosine'])} by cosine",
             f"to the layer before, without a probe; other: {other.id}; {sample(first, context)}",
             first,
-            order=tuple(found),
+            order=tuple(experiments),
         ),
     )
     yield Claim(
@@ -317,21 +324,22 @@ def neighbours(context: Context) -> Iterator[Item]:
         if context.quick and kind != MAIN:
             continue
         layers = layers_of(context, "mlp" if context.quick else kind[0])
-        found = {offset: identified(context, kind, layers=layers, offset=offset) for offset in OFFSETS}
-        yield _neighbours(context, found, kind, figure)
+        experiments = {offset: identified(context, kind, layers=layers, offset=offset) for offset in OFFSETS}
+        yield _neighbours(context, experiments, kind, figure)
         if kind == MAIN:
-            yield from _neighbour_claims(found)
+            yield from _neighbour_claims(experiments)
     if context.quick:
         yield Left(f"{PAPER}, Figs 15 to 17, the same of the other probes", "they are left out of the quick sample")
 
 
-def _neighbours(context: Context, found: dict[int, xarray.Dataset], kind: Kind, figure: str) -> Shown:
-    own, left, right = (f"{last(found[offset]):.0%}" for offset in (0, -1, 1))
+def _neighbours(context: Context, experiments: dict[int, xarray.Dataset], kind: Kind, figure: str) -> Shown:
+    own, left, right = (f"{last(experiments[offset]):.0%}" for offset in (0, -1, 1))
+    deepest = int(experiments[0].layer[-1])
     drawing = by_layer(
-        _joined({OFFSETS[offset]: each for offset, each in found.items()}),
-        f"Layer {int(found[0].layer[-1])} gives back {own} of its tokens, {left} of left, {right} of right neighbours",
-        f"{KINDS[kind]}, test rate; {sample(found[0], context)}",
-        found[0],
+        _joined({OFFSETS[offset]: experiment for offset, experiment in experiments.items()}),
+        f"Layer {deepest} gives back {own} of its tokens, {left} of left, {right} of right neighbours",
+        f"{KINDS[kind]}, test rate; {sample(experiments[0], context)}",
+        experiments[0],
         order=tuple(OFFSETS.values()),
     )
     causal = "A decoder has not read what stands to the right: what is found there was predicted."
@@ -339,8 +347,8 @@ def _neighbours(context: Context, found: dict[int, xarray.Dataset], kind: Kind, 
     return Shown("identity_neighbours_" + "_".join(kind), f"{PAPER}, Fig. {figure}", drawing, note)
 
 
-def _neighbour_claims(found: dict[int, xarray.Dataset]) -> Iterator[Item]:
-    means = {offset: float(each["rate"].mean()) for offset, each in found.items()}
+def _neighbour_claims(experiments: dict[int, xarray.Dataset]) -> Iterator[Item]:
+    means = {offset: float(experiment["rate"].mean()) for offset, experiment in experiments.items()}
     yield Claim(
         "Neighbours are found much less often than the token itself.",
         means[0] - max(means[-1], means[1]) > MUCH,
@@ -353,8 +361,8 @@ def _neighbour_claims(found: dict[int, xarray.Dataset]) -> Iterator[Item]:
         near > farther > farthest,
         f"mean of left and right: 1 away {near:.1%}, 2 away {farther:.1%}, 3 away {farthest:.1%}",
     )
-    left, right = trend(found[-1]), trend(found[1])
-    layers = found[1].sizes["layer"]
+    left, right = trend(experiments[-1]), trend(experiments[1])
+    layers = experiments[1].sizes["layer"]
     yield Claim(
         "The deeper the layer, the less often neighbours are found.",
         falls(max(left, right)) if layers > 2 else None,
@@ -369,9 +377,9 @@ def other_data(context: Context) -> Iterator[Item]:
     rows = []
     for place, corpus in enumerate(context.corpora[1:], start=1):
         answers = f"{PAPER}, Figs 38 and 39, on {called(corpus)}"
-        shown, found = _figure_2a(context, corpus, f"identity_data_{place}", answers)
+        shown, experiments = _figure_2a(context, corpus, f"identity_data_{place}", answers)
         yield shown
-        main = found[KINDS[MAIN]]
+        main = experiments[KINDS[MAIN]]
         rows.append((called(corpus), f"{last(main):.1%}", f"{guessing(main):.1%}"))
     rows += [(f"{name} ({BASE}, published)", "", f"{share}%") for name, share in _printed("chance_percent").items()]
     yield Beside(

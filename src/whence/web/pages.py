@@ -1,10 +1,9 @@
 """The live page: the modules of whence.page, handed out as they are."""
 
-import html
 from functools import cache
-from string import Template
 
-from whence.page.bundle import HERE, MODULES
+from whence.page.bundle import MODULES
+from whence.page.templates import rendered
 
 
 @cache
@@ -17,5 +16,4 @@ def modules() -> dict[str, str]:
 @cache
 def page() -> str:
     """The page; asking for all modules at once saves the round trips of finding them one by one."""
-    links = "\n".join(f'<link rel="modulepreload" href="/modules/{html.escape(name)}">' for name in modules())
-    return Template((HERE / "live.html").read_text(encoding="utf-8")).substitute(modules=links)
+    return rendered("live.html", modules=modules())

@@ -80,7 +80,7 @@ def merge(datasets: list[xarray.Dataset]) -> xarray.Dataset:
         raise BadInput("These results are of different sentences or models; only parts of one can be put together.")
     datasets = _same_analyses(datasets)
     merged = xarray.merge(datasets, compat="override", join="exact", combine_attrs="override")
-    for name in ("norms", "rollout"):  # one result has some of their analyses, another has others
+    for name in ("norms", "mixing", "rollout"):  # one result has some of their analyses, another has others
         arrays = [dataset[name] for dataset in datasets if name in dataset]
         if len(arrays) > 1:
             merged[name] = reduce(lambda earlier, later: earlier.fillna(later), arrays)

@@ -19,10 +19,12 @@ class Unasked:
     options: Mapping[str, Any] = field(default_factory=dict)
     positions: bool = False
     "whether it is asked for at some tokens only"
+    view: str = ""
+    "the view that waits for it: a picture by something else would be replaced while somebody reads it"
 
 
-# Effective and null attention are large and seldom needed for long texts; contributions are as accurate as hovering
-# shows, and take the longest by far.
+# Effective and null attention are large and seldom needed for long texts; the decomposition, by which the flow is
+# drawn, takes seconds; contributions are as accurate as hovering shows, and take the longest by far.
 PLAN: dict[str, Unasked] = {
     "attention": Unasked(0),
     "mixing": Unasked(0),
@@ -31,8 +33,9 @@ PLAN: dict[str, Unasked] = {
     "null": Unasked(1, most=300),
     "value_rank": Unasked(1),
     "lm_head": Unasked(2, positions=True),
+    "decomposition": Unasked(3, most=80, view="flow"),
     "contribution": Unasked(
-        3,
+        4,
         most=40,
         offer="Contribution, from the input through all layers, is not measured unasked for more than 40 tokens: "
         "{tokens} take {time}.",

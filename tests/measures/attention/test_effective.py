@@ -1,6 +1,7 @@
 """Effective attention equals a full SVD of every row, for every family; its identities hold on any numbers."""
 
 import dataclasses
+import itertools
 
 import numpy
 import pytest
@@ -20,7 +21,7 @@ from tests.measures.rows import (
     padded_batch,
     random_block,
 )
-from whence.measures.attention import spaces
+from whence.measures.attention import spaces, supports
 from whence.measures.attention.effective import correlation, effective, null, nullity, nullity_with_sums, rank
 from whence.models.block import Batch
 from whence.models.capture import trace
@@ -316,3 +317,24 @@ def test_correlation_equals_numpy_over_the_pairs_that_see_each_other(name, side)
                 pair = [part[row, head][real][:, real][seen].double().numpy() for part in (block.attention, reached)]
                 assert abs(numpy.corrcoef(*pair)[0, 1] - float(given[row, head])) < 1e-5
     assert bool((correlation(found.blocks[0], mask)[1] > 1 - 1e-5).all())  # nine tokens have no null space
+
+
+def test_a_gram_matrix_is_trusted_where_its_rank_is_certain():
+    """A smallest value far above the cut, one below it, and one above it in a matrix that loses too many digits."""
+    conditions = torch.tensor([10.0, 1e4, 1e6], dtype=torch.float64)
+    cuts = torch.tensor([1e-3, 1e-3, 1e-12], dtype=torch.float64)
+    assert spaces.trusted(conditions, cuts).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_heads_may_see_different_sources(groups):
+    """Against a pseudo-inverse of what each row of each head sees; the heads of a group share their values."""
+    weights, values = torch.rand(2, 4, 9, 9).double(), torch.randn(2, groups, 9, 3).double()
+    seen = (torch.rand(2, 4, 9, 9) < 0.6) | torch.eye(9, dtype=torch.bool)
+    found = supports.project(weights, values, seen, spaces.Cut(None, torch.float64))
+    for batch_row, head, target in itertools.product(range(2), range(4), range(9)):
+        chosen = seen[batch_row, head, target]
+        own = values[batch_row, head * groups // 4, chosen]
+        expected = torch.zeros(9).double()
+        expected[chosen] = weights[batch_row, head, target, chosen] @ own @ torch.linalg.pinv(own)
+        assert torch.allclose(found[batch_row, head, target], expected, atol=1e-9)

@@ -138,6 +138,30 @@ def test_real_attention_on_the_simplex(builtin):
     assert (found.norm(dim=-1) <= block.attention.float().norm(dim=-1) + 1e-6).all()
 
 
+def test_the_line_search_ends_where_the_slope_has_turned():
+    """Along the direction of steepest descent, from ten times too short to a million times too long."""
+    torch.manual_seed(0)
+    columns = torch.linalg.qr(torch.randn(30, 6, dtype=torch.float64)).Q
+    original = torch.randn(40, 30, dtype=torch.float64).softmax(dim=-1)
+    pairs = (columns[:, :, None] * columns[:, None, :]).flatten(1)
+    rows = simplex.Rows(columns, pairs, original, original @ columns, torch.ones_like(original))
+    scores, rounding = rows.required @ columns.T, torch.full((40, 1), 1e-3, dtype=torch.float64)
+    residual = rows.residual(simplex._rounded(scores, rounding)[0])
+    change = residual * torch.logspace(-1, 6, 40, dtype=torch.float64)[:, None]
+    length = simplex._length(scores, change, residual, rounding, rows)
+    reached = rows.residual(simplex._rounded(scores + length * (change @ columns.T), rounding)[0])
+    slopes = [(left * change).sum(dim=-1) for left in (residual, reached)]
+    assert (slopes[0] > 0).all() and (slopes[1].abs() <= simplex.TURNED * slopes[0]).all()
+
+
+def test_rows_that_sum_to_more_than_one_are_refused():
+    block = random_block("all", 10, width=4)
+    attention = block.attention.clone()
+    attention[:, :, 3] *= 1.2
+    with pytest.raises(Unsupported, match=r"sums to 1\.2 "):
+        minimum_norm_simplex(block_of(attention, block.grouped_values, block.mask), everything(block))
+
+
 def test_sinks_are_refused():
     block = random_block("causal", 10, width=4)
     block = block_of(0.7 * block.attention, block.grouped_values, block.mask)

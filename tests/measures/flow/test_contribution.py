@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -11,6 +12,7 @@ import torch
 from tests.families import DISTINCT, batch, build
 from tests.measures.reference import derivatives
 from whence.errors import BadInput, Unsupported
+from whence.linear import cost
 from whence.measures.flow.contribution import gradient, gradient_local, jacobian, jacobian_local
 from whence.models.block import Batch
 from whence.models.encode import encode
@@ -148,6 +150,46 @@ def test_what_is_asked_for_is_a_part_of_the_whole(bert, exact):
     torch.testing.assert_close(local.norms, jacobian_local(bert, batch([TOKENS])).norms[[1]][:, [1]])
     ones = jacobian(bert, batch([TOKENS]), norm="ones", layers=[2], sources=[3])
     torch.testing.assert_close(ones.norms, gradient(bert, batch([TOKENS])).norms[[1]][..., [3]])
+
+
+@pytest.mark.parametrize("norm", ["frobenius", "spectral"])
+@pytest.mark.parametrize("start", ["embedding", "sum"])
+@pytest.mark.parametrize("name", ["bert", "electra", "llama", "gemma2", "phi", "mixtral", "xlnet", "mamba"])
+def test_few_targets_are_pulled_to_the_same_numbers(name, start, norm):
+    """Pulled from one target of one layer, or of several, as pushed from all sources."""
+    anatomy, given = locate(build(name)), batch([TOKENS])
+    whole = jacobian(anatomy, given, norm, "exact", start)
+    assert not cost.pulls(TOKENS, TOKENS, whole.layers)
+    for layers, targets in (([3], [2]), ([2, 3], [4]), ([3, 1], [1, 0])):
+        assert cost.pulls(TOKENS, len(targets), layers)
+        few = jacobian(anatomy, given, norm, "exact", start, layers, targets)
+        expected = whole.norms[[layer - 1 for layer in layers]][:, targets]
+        assert apart(few.norms, expected) < 1e-4 and few.targets == tuple(targets)
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "mamba"])
+def test_gradients_of_few_targets_are_those_of_all(name):
+    anatomy, given = locate(build(name)), batch([TOKENS])
+    for measure in (gradient, gradient_local):
+        few, whole = measure(anatomy, given, layers=[3, 2], targets=[4, 1]), measure(anatomy, given)
+        torch.testing.assert_close(few.norms, whole.norms[[2, 1]][:, [4, 1]], rtol=1e-4, atol=1e-7)
+
+
+def test_what_goes_by_the_whole_stack_is_pulled_too():
+    given, plain = batch([TOKENS]), locate(build("llama"))
+    anatomy = replace(plain, side_paths=True)
+    whole = jacobian(anatomy, given, mode="exact").norms
+    few = jacobian(anatomy, given, mode="exact", layers=[3, 2], targets=[3]).norms
+    torch.testing.assert_close(few, whole[[2, 1]][:, [3]], rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(whole, jacobian(plain, given, mode="exact").norms, rtol=1e-5, atol=1e-7)
+
+
+def test_few_targets_do_little_work(bert):
+    """One target of one layer takes as many cotangents as a state is wide, each through that many blocks."""
+    for asked, work in (({"targets": [2], "layers": [2]}, 2 * 64), ({}, 3 * TOKENS * 64)):
+        told = []
+        jacobian(bert, batch([TOKENS]), mode="exact", progress=lambda *done, told=told: told.append(done), **asked)
+        assert told[-1] == (work, work)
 
 
 @pytest.mark.parametrize("memory", [3 * 10**5, 10**6, 4 * 10**6])

@@ -76,8 +76,8 @@ def test_the_same_however_many_go_together_and_of_some_layers():
 
 
 def test_vectors_that_do_not_add_up_are_refused(monkeypatch):
-    real = secant.Secant.push
-    monkeypatch.setattr(secant.Secant, "push", lambda *given, **named: real(*given, **named) * 1.01)
+    real = secant.Branches.push
+    monkeypatch.setattr(secant.Branches, "push", lambda *given, **named: real(*given, **named) * 1.01)
     with pytest.raises(VerificationFailed, match="do not add up to the states"):
         decomposition(locate(build("bert")), batch([6]))
 
@@ -90,8 +90,8 @@ def test_on_real_weights(builtin, smollm2):
 
 
 def test_an_opaque_feed_forward_is_refused():
-    model = whence.load(build("mixtral"), tiny.tokenizer())
-    with pytest.raises(Unsupported, match=r"'decomposition' needs neurons.*'mixtral'"):
+    model = whence.load(build("gpt_oss"), tiny.tokenizer())
+    with pytest.raises(Unsupported, match=r"'decomposition' needs secant.*'gpt_oss'"):
         whence.measure(model, "ada bo cy", "decomposition")
 
 

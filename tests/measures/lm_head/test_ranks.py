@@ -64,6 +64,15 @@ def test_pearson_is_that_of_scipy():
             assert abs(found[first, second].item() - expected) < 1e-12
 
 
+def test_rows_and_their_partners_are_compared_as_by_scipy():
+    """Never above 1 or below -1, which rounding alone would give for rows that are proportional."""
+    first, second = rows(6, 500, ties=False), rows(6, 500, ties=False).flip(0)
+    expected = [pearsonr(*pair).statistic for pair in zip(first.double().numpy(), second.double().numpy(), strict=True)]
+    assert paired(first.double(), second.double()).numpy() == pytest.approx(expected, abs=1e-12)
+    many = torch.randn(500, 7)
+    assert paired(many, 3 * many).max() == 1 and paired(many, -3 * many).min() == -1
+
+
 def test_pearson_far_from_zero_keeps_its_digits():
     values = 1_000 + rows(2, 4_000, ties=False)
     expected = np.corrcoef(values.double().numpy())[0, 1]

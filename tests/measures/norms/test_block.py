@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from tests.families import CONFIGS, DOUBLE, SINGLE
 from tests.measures.blocks import drawn
-from tests.measures.reference import apart, block_vectors, captured
-from whence.measures.norms.block import block_norms, probes, sketched_block_norms, slopes, standard_error
+from tests.measures.reference import apart, block_vectors, captured, ratios
+from whence.measures.norms.block import block_mixing, block_norms, probes, sketched_block_norms, slopes, standard_error
 from whence.measures.norms.maps import maps
 from whence.models.weights import Affine, FeedForward
 
@@ -17,10 +17,11 @@ LIMITS = {torch.float32: 1e-5, torch.float64: 1e-10}
 
 
 @pytest.mark.parametrize(("name", "dtype"), [case for case in DOUBLE + SINGLE if case[0] in CONFIGS])
-def test_lengths_are_those_of_the_vectors_and_they_sum_to_the_output(name, dtype):
+def test_lengths_and_ratios_are_those_of_the_vectors_and_they_sum_to_the_output(name, dtype):
     (_, block, *_), rows = captured(name, dtype)
     vectors, biases = block_vectors(block, rows.mask)
     assert apart(block_norms(block, rows.mask), vectors.norm(dim=-1)) < LIMITS[dtype]
+    assert apart(block_mixing(block, rows.mask), ratios(vectors)) < LIMITS[dtype]
     assert apart((vectors.sum(dim=2) + biases)[rows.mask], block.output[rows.mask]) < 1e-5
 
 
@@ -30,6 +31,7 @@ def test_any_block(case):
     block, mask = case
     vectors, biases = block_vectors(block, mask)
     assert apart(block_norms(block, mask), vectors.norm(dim=-1)) < 1e-6
+    assert torch.allclose(block_mixing(block, mask), ratios(vectors), atol=1e-7)
     assert apart((vectors.sum(dim=2) + biases)[mask], block.output[mask]) < 1e-6
 
 
@@ -97,10 +99,11 @@ def test_as_many_probes_as_the_error_needs(width, error):
 
 def test_padding_and_the_rest_of_the_batch_change_nothing():
     (block, *_), rows = captured("bert", torch.float64, (7, 4, 6), side="left")
-    found = block_norms(block, rows.mask)
+    found, ratio = block_norms(block, rows.mask), block_mixing(block, rows.mask)
     states = ("attention", "grouped_values", "input", "projected", "output")
     for row, real in enumerate(rows.mask):
         alone = {name: getattr(block, name)[row : row + 1] for name in states}
-        single = block_norms(dataclasses.replace(block, mask=None, **alone), rows.mask[row : row + 1])
-        assert torch.equal(found[row], single[0])
-        assert not found[row][~real].any() and not found[row][:, ~real].any()
+        single = dataclasses.replace(block, mask=None, **alone)
+        assert torch.equal(found[row], block_norms(single, rows.mask[row : row + 1])[0])
+        assert apart(ratio[row], block_mixing(single, rows.mask[row : row + 1])[0]) < 1e-12
+        assert not found[row][~real].any() and not found[row][:, ~real].any() and not ratio[row][~real].any()

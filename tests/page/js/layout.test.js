@@ -150,6 +150,30 @@ test("a flow goes back by the product of its maps, and its links carry it all", 
   assert.equal(automatic(net, 3, "into"), 0);
 });
 
+test("below the input stands what the chosen token has of it, where that is a share", (context) => {
+  const measure = { measureText: (/** @type {string} */ text) => ({ width: 7 * text.length }) },
+    page = { createElement: () => ({ getContext: () => measure }) };
+  Object.assign(globalThis, { document: page }); // labels are measured on a canvas
+  context.after(() => Reflect.deleteProperty(globalThis, "document"));
+  const net = network(data, "map", chosen, "into"),
+    at = flowLayout(3, [8, 8, 8], 600, { columns: [0, 3], compact: false });
+  /** @type {any} */
+  const picture = {
+    ...{ net, kept: net.links, data, state: chosen, mode: "into", compact: false, around: null },
+    palette: { sequential: ["#ffffff", "#000000"], diverging: ["#a", "#b", "#c", "#d", "#e"], paper: "p" },
+  };
+  const written = (changes) =>
+    marks({ ...picture, ...changes }, at)
+      .filter(({ text }) => text?.includes("%"))
+      .map(({ text }) => Math.round(parseFloat(text)));
+  assert.deepEqual(
+    written({}),
+    Array.from(net.input, (share) => Math.round(100 * share)),
+  );
+  assert.deepEqual(written({ mode: "all" }), []);
+  assert.deepEqual(written({ net: { ...net, input: Float32Array.of(-0.5, 1, 0.5) } }), []);
+});
+
 test("a flow is drawn as curves, nodes and labels, the strongest link widest", () => {
   const net = network(data, "map", chosen, "into"),
     at = flowLayout(3, [8, 8, 8], 600, { columns: [0, 3], compact: true });

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { EMPTY, asksOf, duration, isBefore, keys, next } from "../../../src/whence/page/js/live/next.js";
-import { offer, positions, start, todo } from "../../../src/whence/page/js/live/next.js";
+import { awaited, offer, positions, start, todo } from "../../../src/whence/page/js/live/next.js";
 
 const row = (more) => ({
   about: "",
@@ -15,6 +15,7 @@ const row = (more) => ({
   offer: "",
   options: {},
   positions: false,
+  view: "",
   ...more,
 });
 const measures = {
@@ -22,7 +23,7 @@ const measures = {
   large: row({ stage: 1, most: 5 }),
   small: row({ stage: 1 }),
   places: row({ stage: 2, positions: true }),
-  long: row({ stage: 3, most: 3, offer: "{tokens} take {time}.", options: { error: 0.05 } }),
+  long: row({ stage: 3, most: 3, view: "flow", offer: "{tokens} take {time}.", options: { error: 0.05 } }),
   seldom: row({}),
 };
 /** @type {any} */
@@ -60,6 +61,18 @@ test("stages come one after the other, and what waits to be asked for is not mea
     ...["first", "large+small", "seldom"],
   ]);
   assert.deepEqual(finished(at(start(known), { text: "a [MASK]" })).asked, ["first", "large+small", "places", "long"]);
+});
+
+test("a view waits for its measure as long as that is on its way", () => {
+  const first = answered(short);
+  assert.equal(awaited(short, "flow"), null); // nothing is there to be drawn
+  assert.equal(awaited(first, "flow"), "long");
+  assert.equal(awaited(first, "maps"), null);
+  assert.equal(awaited(shown, "flow"), null);
+  assert.equal(awaited(next(first, { kind: "cancelled" }), "flow"), null);
+  assert.equal(awaited(answered(at(start(known), { text: "a b c d" })), "flow"), null); // too long to be measured
+  const without = { ...known, models: known.models.map((model) => ({ ...model, measures: ["first"] })) };
+  assert.equal(awaited(answered(at(start(without), { text: "a b" })), "flow"), null);
 });
 
 test("a request says all that a result depends on", () => {

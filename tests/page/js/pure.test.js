@@ -6,10 +6,20 @@ import { test } from "node:test";
 
 import { aligned } from "../../../src/whence/page/js/core/align.js";
 import { byLayer, error, farthest, lacking, largest, listed } from "../../../src/whence/page/js/core/data.js";
-import { notes, plane, said, shares, sinceInput, values } from "../../../src/whence/page/js/core/data.js";
+import {
+  notes,
+  others,
+  plane,
+  said,
+  shares,
+  sinceInput,
+  sinking,
+  sinks,
+  values,
+} from "../../../src/whence/page/js/core/data.js";
 import { wrapped } from "../../../src/whence/page/js/core/leave.js";
 import { inkOn, limit, nice, number, percent, scale } from "../../../src/whence/page/js/core/scale.js";
-import { chosen, moved, selected, text } from "../../../src/whence/page/js/core/state.js";
+import { chosen, moved, opening, selected, text } from "../../../src/whence/page/js/core/state.js";
 
 const tokens = (words) => words.split(" ").map((word) => ({ text: word, shown: word, special: word.startsWith("[") }));
 /** @type {any} */
@@ -99,6 +109,32 @@ const data = {
   styles: { map: { wording: "takes" }, far: { wording: "comes" } },
   wordings,
 };
+
+test("a page opens on the mask, or on the last token that stands for text", () => {
+  /** @type {(words: string, rows?: number[]) => number} */
+  const at = (words, rows = null) => opening(/** @type {any} */ ({ tokens: tokens(words), rows }));
+  assert.equal(at("[CLS] a [MASK] b c [SEP]"), 2);
+  assert.equal(at("[CLS] a b c [SEP]"), 3);
+  assert.equal(at("The cat sat on"), 3);
+  assert.equal(at("[BOS]"), 0);
+  assert.equal(at("[CLS] a [MASK] b c [SEP]", [1, 3]), 3);
+  assert.equal(at("[CLS] a b [SEP]", [0, 3]), 3);
+});
+
+test("rows that rest on the first token are counted and worded", () => {
+  const words = { map: "{rows} of {all} rows on {first}" },
+    some = { ...data, sinks: { words, rows: ["011"], heads: [["001", "000"]] } };
+  assert.deepEqual([sinks(some, 0), sinks(some, 0, 0), sinks(some, 0, 1), sinks(some, 1)], ["011", "001", "000", ""]);
+  assert.equal(sinks({ ...data, sinks: {} }, 0), "");
+  assert.deepEqual([others(data, "011"), others({ ...data, rows: [0, 2] }, "011")], ["11", "1"]);
+  assert.equal(sinking(some, "map", "011"), "2 of 3 rows on “\u2068a\u2069”");
+});
+
+test("a token that was not measured is said to be none", () => {
+  const some = { ...data, rows: [1] };
+  assert.equal(lacking(some, "map", 0, 0), "“\u2068a\u2069” was not measured");
+  assert.equal(lacking(some, "map", 0, 1), "");
+});
 
 test("rows are shares of their sum", () => {
   assert.deepEqual([...shares(data, "map", 0, 0)], [0.25, 0.75]);

@@ -10,12 +10,11 @@ from einops import einsum, rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.linear.held import Attention, Chain, Linear, Sums, Vectors
-from whence.linear.secant import Secant
+from whence.linear.steps import Attention, Branches, Chain, Linear, Sums, Vectors
 
 
 def components(
-    block: Secant, states: Float[Tensor, "t m"], covectors: Vectors, sums: Sums
+    block: Branches, states: Float[Tensor, "t m"], covectors: Vectors, sums: Sums
 ) -> Float[Tensor, "p component source"]:
     """Parts by component (residual, heads, feed-forward) and token; what belongs to none is added to the sums.
 

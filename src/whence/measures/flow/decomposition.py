@@ -14,6 +14,7 @@ from torch import Tensor
 
 from whence.errors import VerificationFailed
 from whence.linear.secant import Secants, secants
+from whence.measures.takes import Sizes
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
@@ -87,7 +88,7 @@ class _Sum:
         vectors = start.new_zeros(end - begin, len(self.chain.last) - first, start.shape[-1])
         vectors[torch.arange(end - begin), torch.arange(begin - first, end - first)] = start
         for layer, block in enumerate(self.chain.blocks, start=1):
-            vectors = (block.since(first) if first else block).push(vectors)
+            vectors = (block.among(slice(first, None)) if first else block).push(vectors)
             if layer in self.layers:
                 self._add(self.layers.index(layer), layer, vectors, slice(first, None), slice(begin, end))
 
@@ -132,7 +133,6 @@ def inside(tokens: int, width: int, neurons: int, number: int) -> int:
 
 
 def _together(anatomy: Anatomy, chain: Secants, memory: int) -> int:
-    parts = anatomy.parts(anatomy.blocks[0])
-    assert parts is not None
     tokens, width = chain.last.shape
-    return together(tokens, width, len(parts.neurons.down.weight), chain.last.element_size(), memory)
+    neurons = Sizes.of(anatomy, tokens, (1,), {}).neurons
+    return together(tokens, width, neurons, chain.last.element_size(), memory)

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.func import vjp, vmap
 
 from whence.errors import VerificationFailed
-from whence.linear.secant import Backwards, Secant, head_at
+from whence.linear.secant import Backwards, head_at
+from whence.linear.steps import Branches
 from whence.measures.flow.components import components
 from whence.models.anatomy import Anatomy
 from whence.models.precision import single
@@ -130,7 +131,7 @@ def _part(covectors: Float[Tensor, "p t m"], states: Float[Tensor, "t m"]) -> Fl
     return torch.einsum("ptm,tm->pt", covectors, states)
 
 
-def _pulled(block: Secant, covectors: Float[Tensor, "p t m"], bias: Float[Tensor, " p"], portion: int) -> Tensor:
+def _pulled(block: Branches, covectors: Float[Tensor, "p t m"], bias: Float[Tensor, " p"], portion: int) -> Tensor:
     parts = zip(covectors.split(portion), bias.split(portion), strict=True)
     return torch.cat([block.pull(part, sums) for part, sums in parts])
 
@@ -144,7 +145,7 @@ def _derived(step: Step, covectors: Float[Tensor, "p t m"], portion: int) -> Flo
 
 
 def _by_component(
-    block: Secant, states: Float[Tensor, "t m"], covectors: Float[Tensor, "p t m"], bias: Tensor, portion: int
+    block: Branches, states: Float[Tensor, "t m"], covectors: Float[Tensor, "p t m"], bias: Tensor, portion: int
 ) -> tuple[Float[Tensor, "p component source"], Float[Tensor, " p"]]:
     bias = bias.clone()
     parts = zip(covectors.split(portion), bias.split(portion), strict=True)

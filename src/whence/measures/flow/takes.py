@@ -10,37 +10,42 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from whence.linear import fold, local, sketch, travel
-from whence.measures.flow import contribution
+from whence.linear import cost
 from whence.measures.flow import decomposition as decomposed
+from whence.measures.flow import sketch
 from whence.measures.takes import Sizes, Work, one_pass
 
-# squares alive inside a block per tangent: through its maps, by its parts, back and forwards through its own code
-MAPS, PARTS, BACK, OWN = 1, 1, 3, 4
+# squares alive inside a block per vector: through its matrices, by its parts, back and forwards through its own code
+MATRICES, PARTS, BACK, OWN = 1, 1, 3, 4
 PROBES, USUAL_ERROR = 14, 0.02  # so many give so small an error as a rule
-PAST = 0.6  # of its tokens that a tangent of a decoder moves, over all sources
+PAST = 0.6  # of its tokens that a vector of a decoder reaches, over all starts
 PIECES = {True: 2.5, False: 3.25}  # of what two heads have for a pair: where all tokens are read alike, and where not
 
 
 def flow(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    """Contributions and Jacobians: chain, ways through its blocks, and tangents or cotangents."""
+    """Contributions and Jacobians: chain, blocks by their parts, and tangents or cotangents."""
     start, norm = 0, options["norm"]
     if options["start"] == "sum":  # a matrix for every token, so they are not read alike any more
         start, sizes = sizes.states * sizes.width, replace(sizes, alike=False)
-    chain = Chain(sizes)
-    if norm == "ones":
-        return Work(chain.held + start, chain.pulled, chain.reserved)
-    exact = norm != "frobenius" or not contribution.sketches(options["mode"], sizes.sources)
-    uses = chain.pushed_all if exact else partial(chain.sketched, _probes(sizes, options))
-    return Work(chain.held + chain.ways + start, uses, chain.reserved)
+    chain = Chain(sizes, norm == "ones" or cost.pulls(sizes.sources, sizes.targets, sizes.numbers))
+    sketches = norm == "frobenius" and _sketches(sizes, options["mode"])
+    each = 1 if norm == "ones" else _probes(sizes, options) if sketches else sizes.width
+    uses = partial(chain.sketched, each) if sketches else partial(chain.sent, each * chain.starts)
+    return Work(chain.held + chain.ways(each * chain.starts) + start, uses, chain.reserved)
+
+
+def origin(sizes: Sizes, options: Mapping[str, Any]) -> Work:
+    """The same of all targets, whichever are asked for: its numbers are about all of them."""
+    return flow(replace(sizes, targets=sizes.tokens), options)
 
 
 def local_norms(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """One block at a time, its maps multiplied out where there is room."""
+    norm = options["norm"]
+    starts = sizes.targets if norm == "ones" else min(sizes.targets, sizes.sources)
     chain = Chain(sizes)
-    if options["norm"] == "ones":
-        return gradient_local(sizes, options)
-    uses = chain.alone if options["norm"] == "frobenius" else chain.pushed_all
+    vectors = starts * (1 if norm == "ones" else sizes.width)
+    uses = chain.alone if norm == "frobenius" else partial(chain.sent, vectors)
     return Work(chain.held + chain.way, uses, chain.reserved)
 
 
@@ -49,8 +54,7 @@ def gradient(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 
 def gradient_local(sizes: Sizes, options: Mapping[str, Any]) -> Work:
-    chain = Chain(sizes)
-    return Work(chain.held, partial(chain.pulled, depth=1), chain.reserved)
+    return local_norms(sizes, {**options, "norm": "ones"})
 
 
 def decomposition(sizes: Sizes, options: Mapping[str, Any]) -> Work:
@@ -65,6 +69,11 @@ def decomposition(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     return Work(sizes.depth * each + values + one_pass(sizes, {}).held, uses, inside)
 
 
+def _sketches(sizes: Sizes, mode: str) -> bool:
+    quick = cost.exact_is_quick(sizes.tokens, sizes.width, sizes.sources, sizes.targets, sizes.numbers)
+    return mode == "sketch" or (mode == "auto" and not quick)
+
+
 def _probes(sizes: Sizes, options: Mapping[str, Any]) -> int:
     """The variance of k probes out of w dimensions is (1 - k / w) / k of that of one."""
     needed = 1 / ((options["error"] / USUAL_ERROR) ** 2 / PROBES + 1 / sizes.width)
@@ -73,20 +82,26 @@ def _probes(sizes: Sizes, options: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Chain:
-    """The blocks up to the last layer asked for, as `linearised` keeps them."""
+    """The blocks up to the last layer asked for, as `linearised` keeps them, pushed through or pulled."""
 
     sizes: Sizes
+    back: bool = False
+
+    @property
+    def starts(self) -> int:
+        """Where vectors start: the targets of every layer, or the sources."""
+        return self.sizes.targets * self.sizes.layers if self.back else self.sizes.sources
 
     @property
     def held(self) -> int:
-        """Of each block attention and gain, queries, keys, values and states; its weights where they are widened."""
+        """Of each block attention and gain, queries, keys, values, heads, states; weights where they are widened."""
         sizes = self.sizes
-        each = 2 * sizes.square + 5 * sizes.states + (sizes.block if sizes.half else 0)
+        each = 2 * sizes.square + 6 * sizes.states + (sizes.block if sizes.half else 0)
         return sizes.depth * each + one_pass(sizes, {}).held
 
-    @property
-    def ways(self) -> int:
-        return self.sizes.depth * self.way
+    def ways(self, vectors: int) -> int:
+        """Of all blocks by their parts, where so many vectors are enough to take them."""
+        return self.sizes.depth * self.way if vectors >= cost.PARTS else 0
 
     @property
     def way(self) -> int:
@@ -100,7 +115,7 @@ class Chain:
 
     @property
     def maps(self) -> int:
-        """As `fold.bytes_of`."""
+        """As `matrices.bytes_of`."""
         sizes = self.sizes
         columns = 2 * sizes.groups * sizes.head_width + sizes.width + 3 * sizes.heads * sizes.head_width
         return self._columns(columns)
@@ -121,84 +136,60 @@ class Chain:
 
     @property
     def reserved(self) -> int:
-        """For one tangent inside a block, as `travel` does."""
-        return travel.SQUARE * self.sizes.square + travel.WIDE * self.sizes.states
+        """For one vector inside a block, as `propagate` does."""
+        return cost.inside(self.sizes.tokens, self.sizes.width, self.sizes.heads, self.sizes.number)
 
-    def pushed_all(self, memory: int) -> int:
-        """Every dimension of every source."""
-        return self.pushed(self.sizes.sources * self.sizes.width, memory)
-
-    def pushed(self, tangents: int, memory: int, apart: int = 0) -> int:
-        """Tangents on their way, as `travel`, with so much of the memory kept apart."""
-        room = memory - apart
-        folding = self._pays(min(tangents, self._waiting(room, self.maps)))
-        maps = self.maps if folding else 0
-        chunk = min(tangents, self._portion(room, travel.TANGENTS if folding else 1))
-        moving = PAST if self.sizes.causal and self.sizes.sources == self.sizes.tokens else 1
-        waiting = int(moving * max(chunk, min(tangents, self._waiting(room, maps))) * self.sizes.states)
-        if folding:
-            return waiting + max(self.making, self.kept + chunk * self._inside(MAPS))
-        return waiting + chunk * self._inside(PARTS if self.sizes.known else OWN)
+    def sent(self, vectors: int, memory: int) -> int:
+        """Vectors on their way, as `propagate` does."""
+        multiplied = self._pays(min(vectors, self._waiting(memory, self.maps)))
+        maps = self.maps if multiplied else 0
+        chunk = min(vectors, self._portion(memory, cost.VECTORS if multiplied else 1))
+        everywhere = (self.sizes.targets if self.back else self.sizes.sources) == self.sizes.tokens
+        moving = PAST if self.sizes.causal and everywhere else 1
+        waiting = int(moving * max(chunk, min(vectors, self._waiting(memory, maps))) * self.sizes.states)
+        if multiplied:
+            return waiting + max(self.making, self.kept + chunk * self._inside(MATRICES))
+        by_parts = self.sizes.known and vectors >= cost.PARTS
+        return waiting + chunk * self._inside(PARTS if by_parts else BACK if self.back else OWN)
 
     def sketched(self, probes: int, memory: int) -> int:
-        """What the probes found, and tangents beside it; before that, where it pays, the exact norms of layer 1."""
-        sizes, tangents = self.sizes, probes * self.sizes.sources
-        squares = probes * sizes.depth * sizes.map * sizes.sources // sizes.tokens
-        first = probes > sketch.PILOT and self._steadies(tangents)
-        first = first and self._multiplies_out(min(memory, contribution.MEMORY))
-        if first and sizes.depth == 1:
-            return self.alone(memory)
-        travelling = squares + self.pushed(tangents, memory - squares, self.maps if first else 0)
-        travelling += self.kept if first else 0
-        return max(travelling, sketch.COPIES * squares, self.alone(memory) if first else 0)
+        """What the probes found, and vectors beside it."""
+        sizes = self.sizes
+        cells = sizes.layers * (sizes.targets if self.back else sizes.sources) * sizes.tokens
+        squares = probes * sizes.number * cells
+        return max(squares + self.sent(probes * self.starts, memory - squares), sketch.COPIES * squares)
 
     def alone(self, memory: int) -> int:
         """The norms of one block: its maps and pieces of what they give together, or else all its tangents."""
         sizes = self.sizes
         if not self._multiplies_out(memory):
-            return self.pushed(sizes.tokens * sizes.width, memory)
+            return self.sent(min(sizes.targets, sizes.sources) * sizes.width, memory)
         pair = sizes.number * sizes.tokens * sizes.heads**2 * sizes.head_width
-        pieces = PIECES[sizes.alike] * min(sizes.tokens, max(1, min(local.WORK, memory // local.SHARE) // pair)) * pair
+        pieces = (
+            PIECES[sizes.alike] * min(sizes.tokens, max(1, min(cost.PAIRS, memory // cost.PAIRS_SHARE) // pair)) * pair
+        )
         heads = sizes.heads * sizes.head_width
         beside = self.kept + self._columns(heads if sizes.alike else 3 * heads)
         return int(max(self.making, beside + max(pieces, self._columns(3 * sizes.width))))
-
-    def pulled(self, memory: int, depth: int | None = None) -> int:
-        """Cotangents of all layers at once, of as many targets as there is room for."""
-        sizes = self.sizes
-        layers = sizes.depth if depth is None else depth
-        each = 3 * layers * sizes.states
-        targets = min(sizes.tokens, max(1, memory // 2 // each))
-        return targets * each + min(layers * targets, self._portion(memory)) * self._inside(BACK)
 
     def _columns(self, count: int) -> int:
         """So many numbers for every token and dimension."""
         return self.sizes.states * count
 
     def _inside(self, squares: int) -> int:
-        """What one tangent has alive: in the attention or in the feed-forward."""
+        """What one vector has alive: in the attention or in the feed-forward."""
         sizes = self.sizes
         return max(squares * sizes.square, (2 + sizes.gated) * sizes.hidden) + 3 * sizes.states
 
     def _portion(self, memory: int, least: int = 1) -> int:
-        return max(1, min(max(travel.ROWS // self.sizes.tokens, least), memory // self.reserved))
+        return max(1, cost.together(self.sizes.tokens, memory // self.reserved, least))
 
     def _waiting(self, room: int, maps: int) -> int:
-        left = room - maps - self._portion(room, travel.TANGENTS if maps else 1) * self.reserved
+        left = room - maps - self._portion(room, cost.VECTORS if maps else 1) * self.reserved
         return max(0, left // self.sizes.states)
 
     def _multiplies_out(self, memory: int) -> bool:
         return 3 * self.maps <= memory
 
-    def _making(self) -> int:
-        if not self.sizes.known:
-            return fold.UNKNOWN
-        return fold.ALIKE if self.sizes.alike else fold.NORMED
-
-    def _pays(self, tangents: int) -> bool:
-        return self._making() * self.sizes.width + fold.FOLDED * tangents < fold.PLAIN * tangents
-
-    def _steadies(self, tangents: int) -> bool:
-        saved = sketch.SAVED * self.sizes.depth * fold.PLAIN + (1 - sketch.SAVED) * (fold.PLAIN - fold.FOLDED)
-        measuring = local.SHARED if self.sizes.alike else local.BY_TOKEN
-        return saved * tangents > (self._making() + measuring) * self.sizes.width
+    def _pays(self, vectors: int) -> bool:
+        return cost.multiplying_pays(vectors, self.sizes.width, cost.making(self.sizes.known, self.sizes.alike))

@@ -12,7 +12,6 @@ from whence.measures.flow.decomposition import decomposition
 from whence.measures.registry import Settings
 
 Found = dict[str, Tensor]
-PORTION = 2**26  # bytes
 
 
 def flow(settings: Settings) -> Found:
@@ -26,7 +25,7 @@ def flow(settings: Settings) -> Found:
         "contribution_se": lambda: found.contribution_error,
     }
     values = {name: _placed(value(), found) for name, value in maps.items() if name in settings.wanted}
-    about = {"probes": found.probes, "misplaced": found.misplaced}
+    about = {"probes": found.probes, "misplaced": found.misplaced, "estimate": int(found.standard_error is not None)}
     attributes = {f"{name}.{what}": torch.tensor(value) for name in values for what, value in about.items()}
     if settings.wanted & set(_SUMMARIES):
         whole = _placed(found.contribution, found)
@@ -48,14 +47,12 @@ def local(settings: Settings) -> Found:
 
 
 def gradients(settings: Settings) -> Found:
-    """In small portions when somebody watches: with more, nothing is told and nothing can be cancelled for long."""
-    memory = settings.memory if settings.progress is None else min(settings.memory or PORTION, PORTION)
-    found = gradient(settings.anatomy, settings.batch, **_asked(settings, memory=memory))
+    found = gradient(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
     return {"gradient": _placed(found.norms, found)}
 
 
 def gradients_local(settings: Settings) -> Found:
-    found = gradient_local(settings.anatomy, settings.batch, **_asked(settings))
+    found = gradient_local(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
     return {"gradient_local": _placed(found.norms, found)}
 
 

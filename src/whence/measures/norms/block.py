@@ -1,5 +1,5 @@
 """The length of the vector that each source gives each target in a whole block: attention, feed-forward, both
-residuals, all norms (Kobayashi et al. 2024).
+residuals, all norms (Kobayashi et al. 2024); and how much of a token's new vector came from others.
 
 The feed-forward is taken apart by integrated gradients from zero, which makes it a linear map per target:
 * activation g of one number u: the slope (g(u) - g(0)) / u, times the source's share of u;
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.linear.held import Activated, Gated
+from whence.linear.steps import Activated, Gated
 from whence.measures.norms.maps import maps
 from whence.measures.norms.vectors import (
     BUDGET,
@@ -28,6 +28,7 @@ from whence.measures.norms.vectors import (
     own,
     product,
     settled,
+    total,
     windows,
 )
 from whence.models.block import Block
@@ -58,6 +59,17 @@ def sketched_block_norms(
     width = block.input.shape[-1]
     count = probes(width, error)
     return _norms(block, mask, None if count == width else _rotation(width, count, seed).to(block.input), budget)
+
+
+def block_mixing(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b t"]:
+    """Share of each token's vector past the whole block that came from other tokens, exact, zero at padding.
+
+    r_i = |N_i sum_{j != i} z_ij| / (|N_i sum_{j != i} z_ij| + |N_i z_ii|): the norm of the sum, which needs no pairs.
+    """
+    block = single(block)
+    answer = response(block)
+    kept, taken = _kept(block, answer).norm(dim=-1), _taken(block, answer).norm(dim=-1)
+    return (taken / (taken + kept)).masked_fill(~mask.to(taken.device), 0)
 
 
 def probes(width: int, error: float) -> int:
@@ -129,14 +141,24 @@ def _norms(
     fused = _fused(anatomy_of(block), rotation)
 
     def measure(alone: Block) -> Float[Tensor, "t s"]:
-        answer, parallel = response(alone), fused.parts.parallel
-        lengths = _by_attention(alone) if parallel else _from_others(alone, answer, fused, budget)
-        kept = settled(alone, branched(alone, own(alone)) + alone.input)
-        output = answer.finished(kept + answer.fed(alone.input if parallel else kept))
-        lengths.diagonal().copy_(output[0].norm(dim=-1))
+        answer = response(alone)
+        lengths = _by_attention(alone) if fused.parts.parallel else _from_others(alone, answer, fused, budget)
+        lengths.diagonal().copy_(_kept(alone, answer)[0].norm(dim=-1))
         return lengths
 
     return by_sequence(block, mask, measure)
+
+
+def _kept(block: Block, answer: Response) -> Float[Tensor, "b t m"]:
+    """N_i z_ii: what each token gave itself, residual and all."""
+    kept = settled(block, branched(block, own(block)) + block.input)
+    return answer.finished(kept + answer.fed(block.input if answer.parts.parallel else kept))
+
+
+def _taken(block: Block, answer: Response) -> Float[Tensor, "b t m"]:
+    """N_i sum_{j != i} z_ij: what all others gave together; in a parallel block the feed-forward has none of it."""
+    taken = settled(block, branched(block, total(block) - own(block)))
+    return answer.finished(taken if answer.parts.parallel else taken + answer.fed(taken))
 
 
 def _by_attention(block: Block) -> Float[Tensor, "t s"]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from whence.measures.norms import maps as lengths
-from whence.measures.norms.block import block_norms, sketched_block_norms
+from whence.measures.norms.block import block_mixing, block_norms, sketched_block_norms
 from whence.measures.norms.expansion import expansion as expansion_rate
 from whence.measures.norms.rollout import alti as alti_shares
 from whence.measures.norms.rollout import rollout
@@ -29,10 +29,20 @@ def norms_heads(block: Block, settings: Settings) -> Tensors:
 
 
 def block(block: Block, settings: Settings) -> Tensors:
+    """The ratio alone costs little; the map is left out where only the ratio is wanted."""
+    tensors = {}
+    if "mixing_block_n" in settings.wanted:
+        tensors["mixing_block_n"] = block_mixing(block, settings.mask)
+    if "block_n" in settings.wanted:
+        tensors["block_n"] = _block_map(block, settings)
+    return tensors
+
+
+def _block_map(block: Block, settings: Settings) -> Tensor:
     error, seed = settings.options["error"], settings.options["seed"]
     if error is None:
-        return {"block_n": block_norms(block, settings.mask)}
-    return {"block_n": sketched_block_norms(block, settings.mask, error, seed)}
+        return block_norms(block, settings.mask)
+    return sketched_block_norms(block, settings.mask, error, seed)
 
 
 def alti(block: Block, settings: Settings) -> Tensors:

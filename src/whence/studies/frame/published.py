@@ -1,11 +1,11 @@
-"""The figures printed in the papers, and whether they may stand beside ours."""
+"""The figures printed in the papers, and the names of models in them."""
 
 import json
-from functools import cache
+from functools import cache, reduce
 from importlib.resources import files
 from typing import Any
 
-# how the papers write the analyses
+# the names of the analyses in the papers
 ANALYSES = {
     "attn_w": "ATTN-W",
     "attn_n": "ATTN-N",
@@ -21,13 +21,10 @@ def _all() -> dict[str, Any]:
 
 
 def published(paper: str, *keys: str) -> Any:
-    """What a paper says under these keys; `published.json` names model and data of each figure."""
-    found = _all()[paper]
-    for key in keys:
-        found = found[key]
-    return found
+    """What a paper says under these keys; `published.json` names the model and the data of each figure."""
+    return reduce(lambda branch, key: branch[key], keys, _all()[paper])
 
 
-def same_model(ours: str, theirs: str) -> bool:
-    """Whether a Hub id or a path names the model the paper used."""
-    return ours.rstrip("/").split("/")[-1].lower() == theirs.lower()
+def hub_name(model: str) -> str:
+    """The name that papers use for a model, from its Hub id or its path."""
+    return model.rstrip("/").split("/")[-1].lower()

@@ -1,10 +1,11 @@
-"""Sentences made ready for a study: so many of them, of a length, with words masked."""
+"""The sentences of a study: how many, how long, with which words masked."""
 
 import random
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 from whence.errors import BadInput
 from whence.models.fingerprint import corpus_sha256
@@ -17,85 +18,77 @@ Prepare = Callable[[Sentence], Sentence | None]
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The first `most` sentences of a corpus that `prepare` does not leave out."""
+    """The first `most` sentences of a corpus, each changed by `prepare`, which leaves one out by returning None."""
 
     corpus: Corpus
     most: int
     prepare: Prepare | None = None
 
     def __iter__(self) -> Iterator[Sentence]:
-        return iter(self._found)
+        return iter(self._sentences)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._sentences)
 
     @property
     def name(self) -> str:
         return self.corpus.name
 
-    @property
-    def count(self) -> int:
-        return len(self)
-
     @cached_property
     def sha256(self) -> str:
-        return corpus_sha256(self._found)
+        return corpus_sha256(self._sentences)
 
     @cached_property
-    def _found(self) -> list[Sentence]:
-        found: list[Sentence] = []
-        for given in self.corpus:
-            if len(found) == self.most:
-                break
-            kept = given if self.prepare is None else self.prepare(given)
-            if kept is not None:
-                found.append(kept)
-        if not found:
+    def _sentences(self) -> list[Sentence]:
+        prepared = self.corpus if self.prepare is None else map(self.prepare, self.corpus)
+        kept = list(islice((sentence for sentence in prepared if sentence is not None), self.most))
+        if not kept:
             raise BadInput(f"The corpus {self.name!r} has no sentence that this study can use.")
-        return found
+        return kept
 
 
 def at_most(count: int, least: int = 1) -> Prepare:
-    """The first `count` words of a text; texts of fewer than `least` are left out. Pairs stay as they are.
+    """Cuts a text after `count` words and leaves out texts of fewer than `least`. Pairs are not cut.
 
-    Of a pair the words of both texts count.
+    The words of a pair are those of both texts.
     """
 
-    def cut(given: Sentence) -> Sentence | None:
-        spans = words(given.text)
-        if len(spans) + len(words(given.pair or "")) < least:
+    def cut(sentence: Sentence) -> Sentence | None:
+        spans = words(sentence.text)
+        if len(spans) + len(words(sentence.pair or "")) < least:
             return None
-        if given.pair is not None or len(spans) <= count:
-            return given
+        if sentence.pair is not None or len(spans) <= count:
+            return sentence
         end = spans[count - 1][1]
-        kept = tuple(word for word in given.words if word.end <= end)
-        outside = (word.governor is None or word.governor >= len(kept) for word in kept)
-        kept = tuple(replace(word, governor=None) if cut else word for word, cut in zip(kept, outside, strict=True))
-        mentions = tuple(mention for mention in given.mentions if max(mention.words) < len(kept))
-        return replace(given, text=given.text[:end], words=kept, mentions=mentions)
+        kept = [word for word in sentence.words if word.end <= end]
+        mentions = tuple(mention for mention in sentence.mentions if max(mention.words) < len(kept))
+        for place, word in enumerate(kept):
+            if word.governor is not None and word.governor >= len(kept):
+                kept[place] = replace(word, governor=None)
+        return replace(sentence, text=sentence.text[:end], words=tuple(kept), mentions=mentions)
 
     return cut
 
 
 def of_length(least: int, most: int) -> Prepare:
-    """Only texts of so many words, whole."""
-    return lambda given: given if least <= len(words(given.text)) <= most else None
+    """Keeps texts of `least` to `most` words, uncut."""
+    return lambda sentence: sentence if least <= len(words(sentence.text)) <= most else None
 
 
 def masked(share: float, count: int, least: int = 1) -> Prepare:
-    """The same with a share of the words masked, always the same ones; annotations are given up."""
+    """Cuts a text like `at_most` and masks a share of its words, the same ones every time; annotations are dropped."""
     cut = at_most(count, least)
 
-    def mask(given: Sentence) -> Sentence | None:
-        found = cut(given)
-        if found is None or found.pair is not None:
-            return found
-        draw = random.Random(zlib.crc32(found.text.encode()))
-        text, end, pieces = found.text, 0, []
+    def mask(sentence: Sentence) -> Sentence | None:
+        shortened = cut(sentence)
+        if shortened is None or shortened.pair is not None:
+            return shortened
+        text, end, pieces = shortened.text, 0, []
+        generator = random.Random(zlib.crc32(text.encode()))
         for start, stop in words(text):
-            if text[start:stop].isalnum() and draw.random() < share:
+            if text[start:stop].isalnum() and generator.random() < share:
                 pieces += [text[end:start], MASK]
                 end = stop
-        return Sentence("".join([*pieces, text[end:]]), None, found.id, found.document)
+        return Sentence("".join([*pieces, text[end:]]), None, shortened.id, shortened.document)
 
     return mask

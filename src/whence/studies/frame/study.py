@@ -1,28 +1,25 @@
-"""What a study is: questions in sections; and what may answer them: a picture, a verdict, a reason why not."""
+"""What a study is: sections that ask questions, and their answers: a picture, a verdict, or why there is none."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas
 
 from whence.plot.drawing import Drawing
 
-if TYPE_CHECKING:
-    from whence.studies.frame.context import Context
-
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A picture with its table. `answers` names the figure or table of the paper it stands beside."""
+    """A picture with its table. `answers` names the figure or table of the paper that it repeats."""
 
     name: str
-    "Of its files."
+    "The name of its files, without the extension."
     answers: str
     drawing: Drawing
     note: str = ""
     table: pandas.DataFrame | None = None
-    "What is written as a table; what was drawn unless given."
+    "What is written as a table; by default, what is drawn."
 
     @property
     def written(self) -> pandas.DataFrame:
@@ -31,7 +28,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Claim:
-    """A finding of the paper, held against this model: confirmed, not, or (None) not to be decided here."""
+    """A finding of the paper, tested on this model: confirmed, not confirmed, or not decided (None)."""
 
     says: str
     confirmed: bool | None
@@ -40,7 +37,7 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Beside:
-    """Our numbers and the published ones, with what differs between the two."""
+    """Our numbers beside the published ones, and how the two samples differ."""
 
     name: str
     answers: str
@@ -50,19 +47,19 @@ class Beside:
 
 @dataclass(frozen=True)
 class Left:
-    """What this model or this data cannot give, and why."""
+    """What is left out because this model or this data cannot give it, and why."""
 
     what: str
     why: str
 
 
 Item = Shown | Claim | Beside | Left
-Make = Callable[["Context"], Iterable[Item]]
+Make = Callable[[Any], Iterable[Item]]  # takes the Context of a study, or the Run that a report is about
 
 
 @dataclass(frozen=True)
 class Section:
-    """One question. `needs` are capabilities of the model (as `whence verify` lists them) or "masks", "words"."""
+    """One question. `needs` are capabilities of the model, as `whence verify` lists them."""
 
     title: str
     asks: str
@@ -79,16 +76,13 @@ class Study:
     asks: str
     paper: str
     data: str
-    "What kind of corpus it is about, with an example for --data."
+    "The kind of corpus it needs, with an example for --data."
     sections: tuple[Section, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """A section with what it gave."""
+    """A section with its answers."""
 
     section: Section
     items: list[Item] = field(default_factory=list)
-
-    def of(self, kind: type[Item]) -> Iterator[Item]:
-        return (item for item in self.items if isinstance(item, kind))

@@ -1,4 +1,4 @@
-"""A study's answers as files: tables as CSV and Parquet, charts as SVG and HTML, one page for a person to read."""
+"""A study's answers as files: tables as CSV and Parquet, charts as SVG and HTML, and a report to read."""
 
 import base64
 import json
@@ -14,12 +14,12 @@ from whence.plot.palette import THEMES
 from whence.studies.frame.page import page
 from whence.studies.frame.study import Answered, Beside, Claim, Left, Shown, Study
 
-LARGE = 200_000  # letters of an SVG, beyond which the report shows pixels
-SHARP = 2  # of them for each of the page
+LARGE = 200_000  # characters; the report shows a larger SVG as a PNG
+SHARP = 2  # pixels of the PNG for each pixel of the page
 
 
 def write(study: Study, about: dict[str, Any], out: Path, answers: Sequence[Answered]) -> Path:
-    """The path of the report; everything else lies beside it. `about` says of what model and data it is."""
+    """Writes the report and the files beside it, and returns its path. `about` names the model and the data."""
     for folder in ("tables", "charts"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     pictures = {}
@@ -41,7 +41,7 @@ def _table(stem: Path, table: pandas.DataFrame) -> None:
 
 
 def _charts(stem: Path, shown: Shown) -> dict[str, str]:
-    """The picture for the report by theme; on the disk the light one, and a page with what hovering tells."""
+    """Writes the light chart as SVG and as an interactive page, and returns each theme's picture for the report."""
     import altair
     import vl_convert
 
@@ -61,7 +61,7 @@ def _inline(kind: str, data: bytes, density: int) -> str:
 
 
 def _findings(about: dict[str, Any], answers: Sequence[Answered]) -> dict[str, Any]:
-    """The verdicts for a program to read."""
+    """The verdicts, for programs to read."""
     items = [item for answer in answers for item in answer.items]
     return {
         "about": about,

@@ -17,9 +17,11 @@ import { number, percent } from "./scale.js";
  * @typedef {{ position: number, at: string, token: string, finding: string, rows: Step[] }} Prediction
  * @typedef {{ position: number, stages: string[], spearman: number[][], rows: Step[] }} Lens
  * @typedef {{ finding: string, attrs: Record<string, string>, causal: boolean, tokens: Token[], layers: number[],
- *   heads: number, maps: string[], head_maps: string[], fields: Field[], panels: string[], state?: string,
+ *   heads: number, rows: number[] | null, maps: string[], head_maps: string[], flows: string[], fields: Field[],
+ *   panels: string[], state?: string,
  *   sums: { names: string[], meaning: string, nothing: string }[], notes: string[], errors: Record<string, string>,
  *   absent: Record<string, number[]>, predictions: Prediction[], lens: Lens[], lm_head: Record<string, string>,
+ *   sinks: { words?: Record<string, string>, rows?: string[], heads?: string[][] },
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
  *   cache: Map<string, any> }} Data
@@ -154,8 +156,9 @@ export function layersOf(data, name) {
   return [...data.layers.keys()].filter((layer) => !absent.includes(layer));
 }
 
-// What to say of a map in a layer that does not have it; nothing where it does.
-export function lacking(data, name, layer) {
+// What to say of a map in a layer that does not have it, or of a token that was not measured; nothing where both are.
+export function lacking(data, name, layer, token = -1) {
+  if (token >= 0 && data.rows && !data.rows.includes(token)) return `“${called(data, token)}” was not measured`;
   if (!data.absent[name]?.includes(layer)) return "";
   const others = layersOf(data, name).map((one) => data.layers[one]),
     [noun, verb] = others.length > 1 ? ["layers", "do"] : ["layer", "does"];
@@ -193,6 +196,28 @@ export function notes(data, layer, head) {
   return data.notes.map((name) =>
     said(data.styles[name].note, { value: number(data.variables[name].values[layer * data.heads + head]) }),
   );
+}
+
+/**
+ * The rows that rest on the first token, as 0 and 1 by token, in a head or by the mean of all; nothing without a sink.
+ * @param {Data} data @param {number} layer @param {number | "mean"} head
+ */
+export function sinks(data, layer, head = "mean") {
+  return (head === "mean" ? data.sinks?.rows?.[layer] : data.sinks?.heads?.[layer]?.[head]) ?? "";
+}
+
+/** Of these flags those of rows that were measured and may rest on the first token: all but its own. */
+export function others(data, flags) {
+  return [...flags].filter((_, row) => row > 0 && (data.rows?.includes(row) ?? true)).join("");
+}
+
+/**
+ * What is said of rows that rest on the first token: `name` is a row of the table of words; `rows` are 0 and 1.
+ * @param {Data} data @param {string} name
+ */
+export function sinking(data, name, rows = "") {
+  const count = rows.split("1").length - 1;
+  return said(data.sinks.words[name], { first: `“${called(data, 0)}”`, rows: count, all: rows.length });
 }
 
 /**

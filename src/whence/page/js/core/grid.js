@@ -30,6 +30,7 @@ import { walkable } from "./walk.js";
  * @property {(value: number) => string} brief
  * @property {(row: number, column: number) => string} describe
  * @property {{ title: string, text(row: number): string }} [side]
+ * @property {{ word: string, rows: string }} [flagged]  rows marked at the right, as 0 and 1, and by which word
  * @property {Cell} selected
  * @property {(cell: Cell) => void} select
  * @property {number} [marked]  a column to point at
@@ -96,10 +97,10 @@ export function roomIn(container, least = 240) {
 }
 
 /** What the layout has to know. @param {Spec} spec @returns {import("./layout.js").Sizes} */
-export function sized({ rows, columns, corner, square, side, wide, tall, labels }) {
+export function sized({ rows, columns, corner, square, side, flagged, wide, tall, labels }) {
   const widths = (list) => list.map(({ text }) => textWidth(text, LABEL));
   const room = { rows: widths(rows), columns: widths(columns), corner: corner && textWidth(corner, SMALL, SANS) };
-  return { ...room, square, side: Boolean(side), wide, tall, above: labels === "top" };
+  return { ...room, square, side: Boolean(side || flagged), wide, tall, above: labels === "top" };
 }
 
 /**
@@ -125,6 +126,7 @@ function draw(spec, palette, room, { around = null, cells, ...part }) {
     picture.append(svg("text", { ...where, "font-size": SMALL, fill: palette.muted }, spec.corner));
   }
   if (spec.side) picture.append(sideNotes(spec, at, palette));
+  if (spec.flagged) picture.append(flags(spec.flagged, at, palette));
   if (around) picture.append(bracket(at, palette, around));
   if (Number.isInteger(spec.marked) && at.holds({ row: at.firstRow, column: spec.marked })) {
     const { x } = at.box({ row: 0, column: spec.marked });
@@ -226,6 +228,25 @@ function sideNotes(spec, at, palette) {
   const group = svg("g", look, svg("text", { x, y: 12 }, spec.side.title));
   for (let row = 0; row < at.down; row++)
     group.append(svg("text", { x, y: at.top + (row + 0.5) * at.tall + 4 }, spec.side.text(row + at.firstRow)));
+  return group;
+}
+
+/**
+ * A strip beside the rows that are marked, with the word where there is room.
+ * @param {Spec["flagged"]} flagged @param {At} at @param {Palette} palette
+ */
+function flags({ word, rows }, at, palette) {
+  const x = at.left + at.across * at.wide + 4,
+    group = svg("g", { class: "flags", "font-size": SMALL, fill: palette.muted });
+  let below = -Infinity; // where the last word ends
+  for (let row = 0; row < at.down; row++) {
+    if (rows[row + at.firstRow] !== "1") continue;
+    const y = at.top + row * at.tall;
+    group.append(svg("rect", { x, y, width: 3, height: at.tall }));
+    if (y < below) continue;
+    group.append(svg("text", { x: x + 7, y: y + Math.max(at.tall / 2 + 4, SMALL) }, word));
+    below = at.tall < SMALL ? Infinity : y + SMALL; // once beside rows that are too low for it
+  }
   return group;
 }
 

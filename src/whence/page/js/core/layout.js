@@ -108,7 +108,8 @@ export function height(depth) {
 
 const LEFT = 44,
   RIGHT = 8,
-  WIDEST = 84;
+  WIDEST = 84,
+  SHARES = 18; // a line of shares below lying labels
 
 /**
  * A flow: tokens are columns, row 0, the input, at the bottom.
@@ -126,7 +127,7 @@ export function flowLayout(rows, widths, room, { columns: [first, end], compact 
   return {
     ...{ wide, tall, lying, first, end, left: LEFT },
     width: Math.ceil(LEFT + (end - first) * wide + RIGHT),
-    height: Math.ceil(top + tall * (rows - 1) + 14 + high),
+    height: Math.ceil(top + tall * (rows - 1) + 14 + high + (lying ? SHARES : 0)),
     x: (token) => LEFT + (token - first + 0.5) * wide,
     y: (row) => top + tall * (rows - 1 - row),
     find: (x, y) => moved(find(x, y), 0, first),

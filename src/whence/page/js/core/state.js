@@ -121,10 +121,16 @@ export function moved(state, asked) {
   return String(new URLSearchParams(pairs.filter(([, value]) => value !== "")));
 }
 
+/** The token a page opens on: the mask, else the last that stands for text and was measured. @param {Data} data */
+export function opening({ tokens, rows }) {
+  const mask = tokens.findIndex((token) => /^[[<]mask[\]>]$/i.test(token.text));
+  if (mask >= 0 && (rows?.includes(mask) ?? true)) return mask;
+  const places = rows ?? [...tokens.keys()];
+  return places.findLast((place) => !tokens[place].special) ?? places.at(-1) ?? 0;
+}
+
 function start(data) {
-  const mask = data.tokens.findIndex((token) => /^[[<]mask[\]>]$/i.test(token.text));
-  const ordinary = data.tokens.findIndex((token, place) => !token.special && place >= (data.tokens.length - 1) / 2);
-  const token = mask >= 0 ? mask : Math.max(ordinary, 0);
+  const token = opening(data);
   const empty = Object.fromEntries(Object.keys(READ).map((name) => [name, ""]));
   return { ...empty, layer: Math.max(data.layers.length - 1, 0), token, source: token, head: "mean" };
 }

@@ -6,7 +6,7 @@ import { cut } from "../core/data.js";
 import { h } from "../core/dom.js";
 import { form } from "./form.js";
 import { download } from "../core/leave.js";
-import { EMPTY, asksOf, isBefore, keys, next, offer, start, todo } from "./next.js";
+import { EMPTY, asksOf, awaited, isBefore, keys, next, offer, start, todo } from "./next.js";
 import { mount } from "../page.js";
 import { moved, selected, text } from "../core/state.js";
 
@@ -28,6 +28,7 @@ let state;
 let fields,
   view = null,
   drawn = [], // the sentences whose pictures are on the screen
+  stopped = false, // whether what is missing will not come
   restored = ""; // the address that was written when a sentence came to nothing
 /** @type {{ id: string, stop: AbortController } | null} */
 let running = null;
@@ -53,6 +54,8 @@ function draw() {
     state = next(state, { kind: "drawn" }); // not before: until then a choice is one in the old pictures
     document.title = `${main.data.finding} · whence`;
   }
+  if (main.failed !== stopped) view?.render(); // a view may have waited
+  stopped = main.failed;
   const task = todo(state),
     said = state.said || (task ? `Measuring ${task.label}` : "");
   fields.show({ busy: task !== null, said, share: state.share, alarm: state.alarm, offer: offer(state) });
@@ -120,6 +123,7 @@ function follow() {
 
 const actions = {
   before: () => isBefore(state),
+  awaited: (view) => awaited(state, view),
   get models() {
     return state.known.models.map(({ name }) => name);
   },

@@ -8,7 +8,7 @@ import { said } from "../core/data.js";
  * @typedef {{ model: string, text: string, pair: string, measures: string, truncate: string, once: string,
  *   asked: string }} Ask  as it stands in the address
  * @typedef {{ about: string, slow: boolean, stage: number | null, most: number | null, offer: string,
- *   options: Record<string, any>, positions: boolean }} Measure
+ *   options: Record<string, any>, positions: boolean, view: string }} Measure
  * @typedef {{ name: string, measures: string[], mask: boolean, pace: number }} Model
  * @typedef {{ models: Model[], measures: Record<string, Measure> }} Known  what the server says it can do
  * @typedef {{ ask: Ask | null, got: Record<string, string>, positions: string, data: Data | null, failed: boolean,
@@ -214,6 +214,17 @@ export function positions(ask, { tokens, causal }) {
   const masks = all.filter((place) => /^[[<]mask[\]>]$/i.test(tokens[place].text));
   const usual = causal ? all.filter((place) => !tokens[place].special).slice(-1) : masks;
   return [...new Set([...chosen.slice(-MOST_CHOSEN), ...usual])].slice(0, MOST_POSITIONS);
+}
+
+/**
+ * The measure that a view waits for, as long as it is on its way; null when it is there or will not come.
+ * @param {Live} state @param {string} view
+ */
+export function awaited({ known, slots: { main } }, view) {
+  const given = known.models.find(({ name }) => name === main.ask?.model)?.measures ?? [],
+    name = given.find((one) => known.measures[one].view === view);
+  if (!name || !main.data || main.failed || name in main.got || past(known.measures[name], main.data)) return null;
+  return name;
 }
 
 /** How the work goes, in words; `at` is the time in milliseconds. */

@@ -1,8 +1,7 @@
 // @ts-check
 // Flow: tokens are columns, layers rows, the input at the bottom; links show what rises from one layer to the next.
 
-import { called, largest, layersOf, listed, part, perHead as byHead } from "../core/data.js";
-import { sinceInput, title, wording } from "../core/data.js";
+import { called, largest, listed, part, perHead as byHead, title, wording } from "../core/data.js";
 import { h, once, select, slider, textWidth } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
@@ -18,6 +17,7 @@ const MODES = [
   ["into", "into the chosen token"],
   ["all", "between all tokens"],
 ];
+const WAITING = "The flow is drawn by it, because it is exact; cancel, and it is drawn by what is there.";
 const HEADER = ["map", "from_layer", "source", "source_token", "to_layer", "target", "target_token"];
 
 export function perHead(data, state) {
@@ -26,7 +26,10 @@ export function perHead(data, state) {
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, data, "flow");
+  const { held, say, choices, body, leave } = figure(container, data, "flow");
+  const awaited = state.flow ? null : state.live?.awaited("flow");
+  choices.hidden = body.hidden = leave.hidden = Boolean(awaited);
+  if (awaited) return say(`Measuring ${awaited}`, WAITING);
   const name = chosen(state.flow, options(data)),
     mode = chosen(state.links, MODES),
     count = data.tokens.length;
@@ -67,14 +70,9 @@ function table(data, net, name, kept) {
   return { header: [...HEADER, "share", "share_of_the_flow"], rows };
 }
 
-/** Maps that every layer has, else a path would end where one is missing. @returns {string[][]} */
+/** @returns {string[][]} */
 function options(data) {
-  const through = data.maps.filter((name) => !sinceInput(data, name)),
-    direct = data.maps.filter((name) => sinceInput(data, name)); // layer after layer first
-  const whole = [...through, ...data.head_maps, ...direct].filter(
-    (name) => layersOf(data, name).length === data.layers.length,
-  );
-  return whole.map((name) => [name, title(data, name)]);
+  return data.flows.map((name) => [name, title(data, name)]);
 }
 
 function finding(data, net, name, state) {

@@ -1,7 +1,7 @@
 // @ts-check
 // Heads overview: every head of every layer as a small map; a click opens it in Maps.
 
-import { called, fresh, layersOf, notes, said, title, wording, written } from "../core/data.js";
+import { called, fresh, layersOf, notes, others, said, sinking, sinks, title, wording, written } from "../core/data.js";
 import { SANS, h, once, select, svg } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
@@ -40,7 +40,8 @@ export function render(container, data, state, palette) {
   parts.drawn = drawn;
   const scaled = `${rows.length} layers × ${data.heads} heads on one scale, ${parts.summary.range}`;
   const { meaning } = data.styles[name];
-  say(parts.summary.finding, `${meaning} ${scaled}. Rows of a tile ${wording(data, name).rows} its columns.`);
+  const resting = data.sinks?.heads?.length ? ` ${sinking(data, "tiles")}` : "";
+  say(parts.summary.finding, `${meaning} ${scaled}. Rows of a tile ${wording(data, name).rows} its columns.${resting}`);
   interact(parts, data, state, name, at);
   held.pictures = (colors) => [vector(data, name, at, colors)];
   held.table = () => table(data, name);
@@ -53,7 +54,7 @@ export function render(container, data, state, palette) {
 function* tiles(data, name, at) {
   for (const [row, layer] of layersOf(data, name).entries())
     for (let column = 0; column < data.heads; column++)
-      yield { values: fresh(data, name, layer, column), ...at.place({ row, column }) };
+      yield { values: fresh(data, name, layer, column), ...at.place({ row, column }), ...{ layer, head: column } };
 }
 
 // Draws all tiles; says where most of the attention goes.
@@ -72,9 +73,12 @@ function paint(canvas, data, name, at, palette) {
   context.fillRect(0, 0, at.width, at.height);
   context.imageSmoothingEnabled = width > side * sharp;
   context.strokeStyle = palette.line;
-  for (const { values, x, y } of tiles(data, name, at)) {
+  context.fillStyle = palette.muted;
+  for (const { values, x, y, layer, head } of tiles(data, name, at)) {
     context.drawImage(tile(values), x, y, side, side);
     context.strokeRect(x, y, side, side);
+    for (const { top, high } of strips(sinks(data, layer, head), side))
+      context.fillRect(x + side + 1, y + top, 2, high);
     const top = favourite(values, width);
     favourites.set(top, (favourites.get(top) ?? 0) + 1);
   }
@@ -84,6 +88,12 @@ function paint(canvas, data, name, at, palette) {
     context.fillText(text, x, y);
   }
   return { finding: finding(data, name, favourites), range: range(data, name, shades) };
+}
+
+/** Where the strip beside a tile is drawn: one piece for each run of rows that are marked. */
+export function* strips(rows, side) {
+  for (const { index, 0: run } of rows.matchAll(/1+/g))
+    yield { top: (index / rows.length) * side, high: (run.length / rows.length) * side };
 }
 
 // The source that all targets together take most from.
@@ -107,10 +117,12 @@ function vector(data, name, at, palette) {
     smooth = width < side ? "pixelated" : "auto";
   const whole = (values) =>
     svg("image", { href: tile(values).toDataURL(), width, height: width, "image-rendering": smooth });
-  for (const { values, x, y } of tiles(data, name, at)) {
+  for (const { values, x, y, layer, head } of tiles(data, name, at)) {
     const drawn = few ? cells(values, width, shades) : whole(values);
     picture.append(svg("g", { transform: `translate(${x} ${y}) scale(${side / width})` }, drawn));
     picture.append(svg("rect", { x, y, width: side, height: side, fill: "none", stroke: palette.line }));
+    for (const { top, high } of strips(sinks(data, layer, head), side))
+      picture.append(svg("rect", { x: x + side + 1, y: y + top, width: 2, height: high }));
   }
   for (const { text, anchor, ...where } of lettering(data, name, at))
     picture.append(svg("text", { ...where, "text-anchor": anchor }, text));
@@ -209,8 +221,11 @@ function interact({ frame, mark }, data, state, name, at) {
   const rows = layersOf(data, name),
     head = state.head === "mean" ? 0 : state.head,
     row = rows.findLastIndex((layer) => layer <= state.layer); // of the chosen layer, or the next below
-  const where = (layer, column) =>
-    [`layer ${data.layers[layer]}`, `head ${column}`, ...notes(data, layer, column)].join(", ");
+  const where = (layer, column) => {
+    const rows = others(data, sinks(data, layer, column));
+    const resting = rows.includes("1") ? [sinking(data, "head", rows)] : [];
+    return [`layer ${data.layers[layer]}`, `head ${column}`, ...notes(data, layer, column), ...resting].join(", ");
+  };
   const describe = (cell) => where(rows[cell.row], cell.column);
   const open = (cell) => {
     const maps = together(data, name)?.names[0] ?? name;

@@ -28,14 +28,14 @@ export function render(container, data, state, palette) {
     rows: lines.flatMap((line) => data.layers.map((layer, at) => [line.key, layer, line.by[at]])),
   });
   say(
-    lacking(data, field.variable, state.layer) ||
+    lacking(data, field.variable, state.layer, state.token) ||
       said(field.finding, {
         layer: data.layers[state.layer],
         token: `“${called(data, state.token)}”`,
         value: format(numbers[state.layer * data.tokens.length + state.token]),
         mean: format(means[state.layer]),
       }),
-    `${field.meaning} Mean over all ${data.tokens.length} tokens.`,
+    `${field.meaning} Mean over ${data.rows ? `${data.rows.length} of` : "all"} ${data.tokens.length} tokens.`,
     { name: "means", table: also },
   );
 

@@ -1,8 +1,8 @@
 // @ts-check
 // Maps: who takes how much from whom, target by source, in one layer and one head or all.
 
-import { called, farthest, lacking, map, notes, perHead as byHead } from "../core/data.js";
-import { sharing, title, wording, written } from "../core/data.js";
+import { called, farthest, lacking, map, notes, others, perHead as byHead } from "../core/data.js";
+import { sharing, sinking, sinks, title, wording, written } from "../core/data.js";
 import { select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grids, sized } from "../core/grid.js";
@@ -27,12 +27,12 @@ export function render(container, data, state, palette) {
   const { held, say, choices, body } = figure(container, data, "maps");
   const all = sets(data),
     key = chosen(state.maps, all),
-    others = against(data, key),
-    minus = chosen(state.minus, others);
+    subtrahends = against(data, key),
+    minus = chosen(state.minus, subtrahends);
   select(choices, "maps", "Map", all, key, (value) => state.set({ maps: value }));
-  select(choices, "minus", "Minus", others, minus, (value) => state.set({ minus: value }));
+  select(choices, "minus", "Minus", subtrahends, minus, (value) => state.set({ minus: value }));
   const { names, values, ends } = minus ? contrast(data, state, key, minus) : side(data, state, key);
-  const none = lacking(data, key, state.layer) || lacking(data, minus, state.layer);
+  const none = lacking(data, key, state.layer, state.token) || lacking(data, minus, state.layer);
   if (none) say(none, `Rows and columns are the tokens; ${title(data, key)} is there where a layer attends.`);
   else if (minus) say(contrastFinding(data, names, values[2], state), contrastSubtitle(data, names, state));
   else say(finding(data, names[0], values[0], state), subtitle(data, names, state));
@@ -102,23 +102,32 @@ function spec(data, state, palette, name, values, end, shares) {
   const width = data.tokens.length,
     labels = data.tokens.map(({ shown, special }) => ({ text: shown, special })),
     heading = name === DIFFERENCE ? "difference" : title(data, name),
-    format = shares ? percent : written(data, name);
+    format = shares ? percent : written(data, name),
+    resting = sunk(data, name, state);
   return {
     ...{ name: `${heading}, targets by sources`, heading, labels: "top", square: true, wide: 34, tall: 34 },
     ...{ rows: labels, columns: labels, values, numbers: format === percent, format },
     value: (row, column) => values[row * width + column],
     scale: scale(palette, end, name === DIFFERENCE || data.variables[name].signed),
     beyond: values.some((value) => Math.abs(value) > end),
+    flagged: resting.includes("1") ? { word: data.sinks.words.label, rows: resting } : null,
     brief: (value) => (format === percent ? (value * 100).toFixed(0) : number(value)),
     describe: (row, column) => {
       const value = values[row * width + column],
-        none = lacking(data, name, state.layer) || "comes later: cannot be seen",
-        words = Number.isNaN(value) ? none : `${format(value)} ${heading}`;
-      return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}`;
+        blank = data.causal && column > row ? "comes later: cannot be seen" : "not measured",
+        none = lacking(data, name, state.layer) || blank,
+        words = Number.isNaN(value) ? none : `${format(value)} ${heading}`,
+        also = resting[row] === "1" ? `\n${sinking(data, "row")}` : "";
+      return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}${also}`;
     },
     selected: { row: state.token, column: state.source },
     select: ({ row, column }) => state.set({ token: row, source: column }),
   };
+}
+
+// Which rows of a map rest on the first token: of one head where the map has heads and one is chosen.
+function sunk(data, name, { layer, head }) {
+  return sinks(data, layer, byHead(data, name) ? head : "mean");
 }
 
 // The chosen token's row.
@@ -171,6 +180,7 @@ function subtitle(data, names, state) {
     byHead(data, names[0]) ? heads(data, state) : "",
     known && `${known[0].toUpperCase()}${known.slice(1)}.`,
     parts,
+    sunk(data, names[0], state).includes("1") && sinking(data, "map", others(data, sunk(data, names[0], state))),
   ]
     .filter(Boolean)
     .join(" ");

@@ -5,7 +5,7 @@
 import { MONO, SANS, fitted, svg } from "../core/dom.js";
 import { LONGEST } from "../core/layout.js";
 import { rowOf } from "./network.js";
-import { scale } from "../core/scale.js";
+import { percent, scale } from "../core/scale.js";
 
 /**
  * @typedef {ReturnType<typeof import("../core/layout.js").flowLayout>} At
@@ -19,6 +19,7 @@ import { scale } from "../core/scale.js";
  */
 
 const LEVELS = 12,
+  LEAST = 0.0005, // of a share that is written
   MOST = 6000; // links that leave the page, the strongest
 
 /** The picture itself. @param {Picture} picture @param {At} at @returns {Mark[]} */
@@ -80,7 +81,7 @@ function* nodes({ net, data, palette, mode }, at) {
 }
 
 /** @param {Picture} picture @param {At} at @returns {Generator<Mark>} */
-function* letters({ net, data, state, palette, compact, around }, at) {
+function* letters({ net, data, state, palette, mode, compact, around }, at) {
   const small = { size: 11, family: SANS };
   for (let row = 0; row < net.rows.length; row += Math.ceil(13 / at.tall)) {
     const text = row === 0 ? "input" : String(net.rows[row]);
@@ -92,6 +93,7 @@ function* letters({ net, data, state, palette, compact, around }, at) {
     yield { box, stroke: palette.ink, alpha: 0.5, width: 1 };
   }
   if (compact) return;
+  const whole = mode === "into" && net.input.every((share) => !(share < 0)); // parts of both signs are no shares
   for (let token = at.first; token < at.end; token++) {
     const { shown, special } = data.tokens[token];
     const [x, y] = at.lying ? [at.x(token), at.y(0) + 22] : [at.x(token) + 4, at.y(0) + 12];
@@ -101,6 +103,9 @@ function* letters({ net, data, state, palette, compact, around }, at) {
       font: { size: 12, family: MONO, italic: special, bold: token === state.token },
       fill: special ? palette.special : palette.ink,
     };
+    const share = net.input[token];
+    if (at.lying && whole && share >= LEAST)
+      yield { text: percent(share), x, y: y + 17, align: "center", font: small, fill: palette.muted };
   }
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 // Whence: the sources of one token, layer after layer.
 
-import { called, error, lacking, largest, listed, part, values, wording } from "../core/data.js";
+import { called, error, lacking, largest, listed, part, sinking, sinks, values, wording } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid } from "../core/grid.js";
@@ -18,10 +18,14 @@ export function render(container, data, state, palette) {
     signed = data.variables[name].signed;
   select(choices, "map", "By", options(data), name, (value) => state.set({ map: value }));
   const numbers = values(data, field, token),
+    resting = data.layers.map((_, layer) => sinks(data, layer)[token] ?? "0").join(""),
+    marks = resting.includes("1"),
     row = (layer) => numbers.subarray(layer * width, (layer + 1) * width);
   say(
-    lacking(data, name, state.layer) || finding(data, name, row(state.layer), state),
-    `${field.meaning}${signed ? "" : " Each row is drawn as shares of its sum."}`,
+    lacking(data, name, state.layer, token) || finding(data, name, row(state.layer), state),
+    [field.meaning, !signed && "Each row is drawn as shares of its sum.", marks && sinking(data, "map", resting)]
+      .filter(Boolean)
+      .join(" "),
   );
   const spec = (colors) => ({
     ...layersByTokens(data, colors, {
@@ -29,11 +33,13 @@ export function render(container, data, state, palette) {
       ...{ name: `Sources of ${called(data, token)}, layer by layer`, at: { ...state, token: state.source } },
       tell: ({ layer, token: source }, value) => {
         const off = `${error(data, name, layer, token, source)}${source === token ? ", itself" : ""}`;
-        return ` → ${called(data, token)} (${token}), layer ${data.layers[layer]}\n${value}${off}`;
+        const also = resting[layer] === "1" ? `\n${sinking(data, "row")}` : "";
+        return ` → ${called(data, token)} (${token}), layer ${data.layers[layer]}\n${value}${off}${also}`;
       },
       pick: (at) => state.set({ layer: at.layer, source: at.token }),
     }),
     marked: token,
+    flagged: marks ? { word: data.sinks.words.label, rows: [...resting].reverse().join("") } : null,
   });
   const main = once(body, () => body.appendChild(h("div", { class: "main" })));
   grid(main, spec(palette), palette);

@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from tests.families import batch, build
-from whence.linear.sketch import estimate, misplaced, probes, shares_error
+from whence.linear.probes import directions, estimate, misplaced, share_errors
 from whence.measures.flow.contribution import jacobian
 from whence.models.encode import encode
 from whence.models.locate import locate
@@ -28,7 +28,6 @@ def exact(bert):
 
 @pytest.fixture(scope="module")
 def encoded(builtin):
-    """Just long enough for the norms of layer 1 to pay."""
     text = "The new bridge over the river will be open to visitors in May."
     return encode(builtin.anatomy, builtin.tokenizer, sentence(text)).batch
 
@@ -39,11 +38,10 @@ def true(builtin, encoded):
 
 
 def test_probes_are_orthogonal_and_nested():
-    few, many = probes(40, 3, 5, seed=1), probes(40, 3, 12, seed=1)
+    few, many = directions(40, 5, seed=1), directions(40, 12, seed=1)
     torch.testing.assert_close(many @ many.T, 40 * torch.eye(12, dtype=torch.float64))
     torch.testing.assert_close(few.abs(), many[:5].abs())
-    assert not torch.allclose(few, probes(40, 4, 5, seed=1))
-    assert not torch.allclose(few, probes(40, 3, 5, seed=2))
+    assert not torch.allclose(few, directions(40, 5, seed=2))
 
 
 def test_all_probes_are_exact(bert, exact):
@@ -55,7 +53,7 @@ def test_all_probes_are_exact(bert, exact):
 
 def test_unbiased():
     """E[u u^T] = I, hence E|J u|^2 = |J|^2 for any J: the mean over seeds, within its own standard error."""
-    drawn = torch.stack([probes(6, 2, 3, seed) for seed in range(3000)])
+    drawn = torch.stack([directions(6, 3, seed) for seed in range(3000)])
     products = drawn[..., None] * drawn[..., None, :]
     error = products.std(dim=0) / 3000**0.5
     assert ((products.mean(dim=0) - torch.eye(6)).abs() < 5 * error).all()
@@ -89,6 +87,23 @@ def test_some_sources_are_as_good_as_all(builtin, encoded, true, sources):
     assert 0.5 * flow.misplaced < off.mean() / 2 < 2 * flow.misplaced
 
 
+def test_few_targets_are_within_their_standard_errors(builtin, encoded, true):
+    """Pulled probes of one target, whose errors go together along the row: norms, shares and what is misplaced."""
+    norms = true[5:, [4, 9]]
+    truth = norms / norms.sum(dim=-1, keepdim=True)
+    held, stated, happened = [], [], []
+    for seed in range(12):
+        flow = jacobian(builtin.anatomy, encoded, mode="sketch", seed=seed, targets=[4, 9], layers=[6])
+        margin = stats.t.ppf(0.975, flow.probes - 1)
+        off = (flow.contribution - truth).abs()
+        of_norms = (flow.norms - norms).abs() <= margin * flow.standard_error
+        held.append(torch.stack([off <= margin * flow.contribution_error, of_norms]))
+        stated.append(flow.misplaced)
+        happened.append(off.sum(dim=-1).mean().item() / 2)
+    assert torch.stack(held).float().mean(dim=(0, 2, 3, 4)).min() >= 0.93
+    assert sum(stated) == pytest.approx(sum(happened), rel=0.25)
+
+
 def test_progress_does_not_begin_again(builtin, encoded):
     """The sources that are tried first are a part of the whole; only a last round may take the share back a little."""
     told = []
@@ -105,17 +120,17 @@ def test_sum_of_the_embeddings(bert):
 
 
 def test_stated_error_covers_the_true_one(builtin, encoded, true):
-    """norm ± t standard errors, Student's t for 95 %, holds the true norm in 95 % of the cells that are not exact."""
+    """norm ± t standard errors, Student's t for 95 %, holds the true norm in 95 % of the cells."""
     held = []
     for seed in range(6):
         flow = jacobian(builtin.anatomy, encoded, mode="sketch", seed=seed)
         margin = stats.t.ppf(0.975, flow.probes - 1) * flow.standard_error
-        held.append((flow.norms - true).abs()[1:] <= margin[1:])
+        held.append((flow.norms - true).abs() <= margin)
     assert torch.stack(held).float().mean() >= 0.95
 
 
 def test_stated_error_covers_the_true_one_in_short_texts(builtin):
-    """Where layer 1 is not known. The cells of one seed go together, so that it takes many seeds."""
+    """The cells of one seed go together, so that it takes many seeds."""
     given = encode(builtin.anatomy, builtin.tokenizer, sentence("Paris is in [MASK].")).batch
     short, held = jacobian(builtin.anatomy, given, mode="exact").norms, []
     for seed in range(16):
@@ -132,15 +147,8 @@ def test_stated_share_is_what_is_misplaced(builtin, encoded, true):
         flow = jacobian(builtin.anatomy, encoded, mode="sketch", error=0.03, seed=seed)
         stated.append(flow.misplaced)
         found.append((flow.contribution - truth).abs().sum(dim=-1).mean().item() / 2)
-        assert flow.misplaced <= 0.03 < 1.25 * misplaced(flow.norms, flow.standard_error)
+        assert flow.misplaced <= 0.03 < 1.4 * misplaced(flow.share_error)
     assert sum(stated) / 4 == pytest.approx(sum(found) / 4, rel=0.1)
-
-
-def test_layer_1_is_exact_where_it_pays(builtin, encoded, true):
-    """A cell whose stated error is zero is off by no more than float32 rounds."""
-    flow = jacobian(builtin.anatomy, encoded, mode="sketch")
-    torch.testing.assert_close(flow.norms[0], true[0], rtol=2e-5, atol=0)
-    assert not flow.standard_error[0].any() and (flow.standard_error[1:] > 0).all()
 
 
 def test_tighter_costs_more(bert):
@@ -149,11 +157,17 @@ def test_tighter_costs_more(bert):
     assert flows[0].standard_error.mean() > flows[1].standard_error.mean()
 
 
-def test_shares_error_is_that_of_simulated_shares():
-    norms, errors = torch.tensor([[[3.0, 1.0, 2.0]]]), torch.tensor([[[0.05, 0.02, 0.04]]])
-    drawn = norms + errors * torch.randn(200_000, 1, 1, 3)
-    expected = (drawn / drawn.sum(dim=-1, keepdim=True)).std(dim=0)
-    torch.testing.assert_close(shares_error(norms, errors), expected, rtol=0.02, atol=0)
+@pytest.mark.parametrize("together", [0.0, 0.9], ids=["independent", "correlated"])
+def test_share_errors_are_those_of_simulated_shares(together):
+    """Whether the norms of a row err alone or together: what they have in common no share sees."""
+    generator, count = torch.Generator().manual_seed(0), 40_000
+    common, own = (torch.randn(count, 1, 1, sources, generator=generator) for sources in (1, 3))
+    relative = 1 + 0.02 * (together**0.5 * common + (1 - together) ** 0.5 * own)
+    norms = torch.tensor([[[3.0, 1.0, 2.0]]])
+    drawn = norms * relative.sqrt()
+    expected = (drawn / drawn.sum(dim=-1, keepdim=True)).std(dim=0) / count**0.5
+    found = share_errors(norms.square() * relative, width=10**9, careful=False)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0)
 
 
 def test_cells_without_flow_have_no_error():
@@ -163,10 +177,12 @@ def test_cells_without_flow_have_no_error():
     assert errors.isfinite().all()
 
 
-def test_auto_is_exact_for_few_sources(builtin, encoded):
-    assert jacobian(builtin.anatomy, encoded, layers=[1], sources=[1]).standard_error is None
-    long = encode(builtin.anatomy, builtin.tokenizer, sentence("a b c d e f g h i j")).batch
-    assert jacobian(builtin.anatomy, long, layers=[1]).standard_error is not None
+def test_auto_is_exact_where_that_takes_seconds(builtin, encoded):
+    """Few tokens, few sources or few targets: it is the work that counts."""
+    anatomy = builtin.anatomy
+    assert jacobian(anatomy, encoded, layers=[1], sources=[1]).standard_error is None
+    assert jacobian(anatomy, encoded, layers=[3], targets=[1]).standard_error is None
+    assert jacobian(anatomy, encoded, error=0.3).standard_error is not None
 
 
 def test_norms_whose_squares_are_tiny_have_errors_too():

@@ -1,19 +1,22 @@
-"""The steps a block and an LM head are made of, each as the affine map it was at one sentence's states.
+"""The steps a block and an LM head are made of, each as an affine map at one sentence's states.
 
-A norm has its scale held, an activation its slope, attention its weights. Every step pushes vectors forwards, `M v`, or
-with its constants `M v + c`, and pulls covectors back, `u M`, adding `u c` to a sum where one is kept. Vectors are
-[k t m]: k of them over all t tokens.
+Every step pushes vectors forwards, `M v`, or with its constants `M v + c`, and pulls covectors back, `u M`, adding
+`u c` to a sum where one is kept. Vectors are [k t m]: k of them over all t tokens. Here are the steps of the secant: a
+norm has its scale held, an activation its slope from zero, attention its weights. The tangent (`tangent`) has norms and
+attention of its own, and the feed-forward of the secant with other slopes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy
 import torch
 from einops import einsum, rearrange
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from whence.models.experts import Route
 from whence.models.weights import Activation, Affine, FeedForward, Norm, Projection
 
 NODES = 32  # errors of SiLU and GELU integrals stay below 2e-8 up to pre-activations of 60, 4e-6 up to 1000
@@ -30,8 +33,8 @@ class Step(Protocol):
 
     def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors: ...
 
-    def since(self: Self, token: int) -> Self:
-        """The same map of this token and those behind it alone, where what is before is zero."""
+    def among(self: Self, tokens: slice) -> Self:
+        """The same map among some tokens, where vectors are zero at all others."""
         ...
 
 
@@ -48,7 +51,7 @@ class Linear:
         add_constants(sums, covectors, self.affine.bias)
         return covectors @ self.affine.weight.T
 
-    def since(self, token: int) -> "Linear":
+    def among(self, tokens: slice) -> "Linear":
         return self
 
 
@@ -68,8 +71,8 @@ class Normed:
         weighed = covectors * self.scale * self.norm.weight
         return weighed - weighed.mean(dim=-1, keepdim=True) if self.norm.centred else weighed
 
-    def since(self, token: int) -> "Normed":
-        return replace(self, scale=self.scale[token:])
+    def among(self, tokens: slice) -> "Normed":
+        return replace(self, scale=self.scale[tokens])
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +94,8 @@ class Activated:
         add_constants(sums, covectors, self.at_zero)
         return covectors * self.slope
 
-    def since(self, token: int) -> "Activated":
-        return replace(self, slope=self.slope[token:])
+    def among(self, tokens: slice) -> "Activated":
+        return replace(self, slope=self.slope[tokens])
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +126,8 @@ class Gated:
         gate = Linear(self.activated).pull(covectors * self.slope, sums)
         return gate + Linear(self.linear).pull(covectors * self.linear_slope, sums)
 
-    def since(self, token: int) -> "Gated":
-        return replace(self, slope=self.slope[token:], linear_slope=self.linear_slope[token:])
+    def among(self, tokens: slice) -> "Gated":
+        return replace(self, slope=self.slope[tokens], linear_slope=self.linear_slope[tokens])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +154,8 @@ class Attention:
         values = einsum(self.weights, heads, "g r t s, k g r t d -> k s g d")
         return Linear(self.values).pull(rearrange(values, "k s g d -> k s (g d)"), sums)
 
-    def since(self, token: int) -> "Attention":
-        return replace(self, weights=self.weights[..., token:, token:])
+    def among(self, tokens: slice) -> "Attention":
+        return replace(self, weights=self.weights[..., tokens, tokens])
 
     @property
     def _projection(self) -> Float[Tensor, "n m"]:
@@ -177,8 +180,71 @@ class Chain:
             covectors = step.pull(covectors, sums)
         return covectors
 
-    def since(self, token: int) -> "Chain":
-        return replace(self, steps=tuple(step.since(token) for step in self.steps))
+    def among(self, tokens: slice) -> "Chain":
+        return replace(self, steps=tuple(step.among(tokens) for step in self.steps))
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Experts, each at the tokens that it had, times the factor it had there: the routing is held."""
+
+    experts: tuple[tuple[Chain, Int[Tensor, " _"], Float[Tensor, "_ 1"]], ...]
+
+    @classmethod
+    def of(cls, routes: Sequence[Route], read: Float[Tensor, "t m"]) -> "Mixture":
+        return cls(
+            tuple((Chain(feed_forward(each.expert, read[each.tokens])), each.tokens, each.factor) for each in routes)
+        )
+
+    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
+        total = torch.zeros_like(vectors)
+        for expert, tokens, factor in self.experts:
+            total.index_add_(1, tokens, expert.push(vectors[:, tokens], constants) * factor)
+        return total
+
+    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
+        total = torch.zeros_like(covectors)
+        for expert, tokens, factor in self.experts:
+            total.index_add_(1, tokens, expert.pull(covectors[:, tokens] * factor, sums))
+        return total
+
+    def among(self, tokens: slice) -> "Mixture":
+        first, last, _ = tokens.indices(1 + max(int(own[-1]) for _, own, _ in self.experts))
+        kept = []
+        for expert, own, factor in self.experts:
+            part = slice(int((own < first).sum()), int((own < last).sum()))  # ascending
+            if part.stop > part.start:
+                kept.append((expert.among(part), own[part] - first, factor[part]))
+        return Mixture(tuple(kept))
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """One block: two branches that join the residual stream, and the norms behind them."""
+
+    attention: Chain
+    past_attention: Chain
+    feed_forward: Chain
+    past_feed_forward: Chain
+    parallel: bool
+
+    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
+        """M v, or M v + c."""
+        middle = self.past_attention.push(vectors + self.attention.push(vectors, constants), constants)
+        fed = self.feed_forward.push(vectors if self.parallel else middle, constants)
+        return self.past_feed_forward.push(middle + fed, constants)
+
+    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
+        """u M; u c is added to the sums."""
+        joined = self.past_feed_forward.pull(covectors, sums)
+        fed = self.feed_forward.pull(joined, sums)
+        middle = self.past_attention.pull(joined if self.parallel else joined + fed, sums)
+        start = middle + self.attention.pull(middle, sums)
+        return start + fed if self.parallel else start
+
+    def among(self, tokens: slice) -> "Branches":
+        names = ("attention", "past_attention", "feed_forward", "past_feed_forward")
+        return replace(self, **{name: getattr(self, name).among(tokens) for name in names})
 
 
 def normed(norm: Norm | None, states: Float[Tensor, "t m"]) -> tuple[Step, ...]:
