@@ -8,7 +8,7 @@ import whence
 from tests import tiny
 from tests.families import build
 from whence.errors import BadInput, Unsupported
-from whence.models.coded import answered, coded
+from whence.models.coded import answered, coded, followed
 from whence.text.sentence import sentence
 
 CHAT = [
@@ -43,6 +43,31 @@ def test_ids_that_the_tokenizer_would_not_give_have_their_words_too(smollm2):
     ds = whence.measure(smollm2, pieces, layers=[1])
     assert ds.source_token_id.values.tolist() == pieces
     assert ds.source_word.values.tolist() == ["Paris", "Paris", "is", "naïve", "naïve", "naïve"]
+
+
+def test_a_generated_answer_keeps_its_text_where_the_tokenizer_would_write_it_otherwise(smollm2):
+    """Two line breaks are one token of the vocabulary; a model may write them one by one."""
+    tokenizer = smollm2.tokenizer
+    prompt = coded(tokenizer, sentence("The capital of France is"))
+    ids = [token for part in (" Paris.", "\n", "\n", " 🦊", "!") for token in tokenizer(part)["input_ids"]]
+    assert tokenizer(" Paris.\n\n 🦊!")["input_ids"] != ids
+    whole = followed(tokenizer, prompt, ids)
+    assert whole.sentence.text == "The capital of France is Paris.\n\n 🦊!"
+    written = [whole.sentence.text[slice(*span)] for span in whole.spans[len(prompt.ids) :]]
+    assert written[:4] == [" Paris", ".", "\n", "\n"] and written[-1] == "!"
+    assert {part.strip() for part in written[4:-1]} == {"🦊"}  # each of its bytes is the character's
+    ds = whence.why(smollm2, "The capital of France is", answer=ids, measures="share", spans="word")
+    assert ds.attrs["answer"] == " Paris.\n\n 🦊!" and "Paris" in ds.span_text.values
+
+
+def test_tokens_of_any_ids_cover_their_text(smollm2):
+    """More than are decoded together, of tokens that stand for whole characters."""
+    tokenizer = smollm2.tokenizer
+    numbers = np.random.default_rng(0).integers(1000, 40_000, size=400).tolist()
+    ids = [token for token in numbers if "\ufffd" not in tokenizer.decode([token])]
+    made = coded(tokenizer, sentence(ids))
+    assert "".join(made.sentence.text[slice(*span)] for span in made.spans) == tokenizer.decode(ids)
+    assert [made.sentence.text[slice(*span)] for span in made.spans] == [tokenizer.decode([token]) for token in ids]
 
 
 def test_an_answer_is_coded_as_it_would_stand_behind_its_prompt(smollm2):

@@ -12,10 +12,11 @@ from whence.cli.shared import STANDARD_INPUT
 from whence.errors import WhenceError
 
 # one module each, with a function of the same name
-COMMANDS = ("explain", "lm_head", "identify", "measure", "report", "serve", "study", "verify", "measures")
+COMMANDS = ("explain", "why", "lm_head", "identify", "measure", "report", "serve", "study", "verify", "measures")
 # what to do with more arguments than a command takes
 BEYOND = {
     "explain": "put a text of several words in quotes, or name the second text of a pair with --pair",
+    "why": "put a text of several words in quotes",
     "lm-head": "put a text of several words in quotes",
     "measure": "name several files by one pattern in quotes, as in 'data/*.txt'",
     "identify": "name several files by one pattern in quotes, as in 'data/*.txt'",

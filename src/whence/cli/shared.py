@@ -115,13 +115,13 @@ def _number(value: str) -> int | float | str:
     return value
 
 
-def text_of(text: str | None) -> str:
+def text_of(text: str | None, command: str = "explain") -> str:
     from whence.text.sentence import decode
 
     if text not in (None, STANDARD_INPUT):
         return text
     if text is None and sys.stdin.isatty():
-        raise BadInput('No text was given; for example: whence explain "Paris is the capital of [MASK]."')
+        raise BadInput(f'No text was given; for example: whence {command} "Paris is the capital of [MASK]."')
     return decode(sys.stdin.buffer.read(), "Standard input")
 
 

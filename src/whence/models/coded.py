@@ -15,6 +15,9 @@ from whence.models.vocabulary import pieces, special_ids
 from whence.text.align import Span, located
 from whence.text.sentence import MASK, Sentence, Turn
 
+UNFINISHED = "\ufffd"  # what is decoded of a character's first bytes
+WINDOW = 16  # tokens decoded together
+
 
 @dataclass(frozen=True)
 class Coded:
@@ -155,12 +158,39 @@ def _as_they_are(tokenizer: Any, sentence: Sentence) -> Coded:
     again = _texts(tokenizer, Sentence(text), special=False)
     parts: list[int | None] = [None] * len(ids)
     spans: list[Span | None] = [None] * len(ids)
-    if again.ids == [ids[place] for place in own]:
-        for place, span in zip(own, again.spans, strict=True):
-            parts[place], spans[place] = 0, span
-    else:
+    same = again.ids == [ids[place] for place in own]
+    found = again.spans if same else _grown(tokenizer, [ids[place] for place in own], text)
+    if found is None:
         parts, spans = _searched(tokenizer, [text], ids)
+        return Coded(replace(sentence, text=text), ids, parts, spans, given=True)
+    for place, span in zip(own, found, strict=True):
+        parts[place], spans[place] = 0, span
     return Coded(replace(sentence, text=text), ids, parts, spans, given=True)
+
+
+def _grown(tokenizer: Any, ids: list[int], text: str) -> list[Span | None] | None:
+    """Each id's characters by how the decoded text grows with it; None where it does not grow into the text.
+
+    A model writes tokens that its tokenizer would not: two line breaks where that has one token for both. Bytes of an
+    unfinished character are given the character that they become.
+    """
+    before = len(text) - len(tokenizer.decode(ids, clean_up_tokenization_spaces=False))  # a space the decoder drops
+    ends: list[int] = []
+    whole: list[bool] = []  # whether each id ends a character
+    first, offset = 0, before
+    for place in range(len(ids)):
+        window = tokenizer.decode(ids[first : place + 1], clean_up_tokenization_spaces=False)
+        ends.append(offset + len(window.rstrip(UNFINISHED)))
+        whole.append(not window.endswith(UNFINISHED))
+        if place - first >= WINDOW and whole[-1]:
+            first = place  # one token stays as what the next is decoded behind
+            offset = ends[-1] - len(tokenizer.decode(ids[place : place + 1], clean_up_tokenization_spaces=False))
+    if before < 0 or ends != sorted(ends) or ends[-1:] != [len(text)]:
+        return None
+    starts = [0, *ends[:-1]]
+    for place in reversed(range(len(ids) - 1)):
+        ends[place] = ends[place] if whole[place] else ends[place + 1]
+    return list(zip(starts, ends, strict=True))
 
 
 def _searched(tokenizer: Any, texts: list[str], ids: list[int]) -> tuple[list[int | None], list[Span | None]]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput
+from whence.page import why
 from whence.page.bundle import script, style
 from whence.page.payload import payload
 from whence.page.templates import rendered
+from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
     import os
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
-    """The path of the page written for this sentence: one file that opens offline.
+    """The path of the page written for this sentence, or this explained prediction: one file that opens offline.
 
     >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
     >>> whence.report(ds, "page.html").name
@@ -28,10 +30,14 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     file = Path(path)
     if not file.parent.is_dir():
         raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
+    if is_explained(ds):
+        file.write_text(explained(ds), encoding="utf-8")
+        return file
     missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
     if missing or not hasattr(ds, "data_vars"):
         raise BadInput(
-            f"A page shows what whence.measure gives, with its layers and tokens, and {_what(ds, missing)} was given."
+            "A page shows what whence.measure or whence.why gives, with its layers and tokens, and"
+            f" {_what(ds, missing)} was given."
         )
     file.write_text(page(ds), encoding="utf-8")
     return file
@@ -50,8 +56,17 @@ def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None,
     another model. `state` is what is selected when the page opens, as it stands after # in an address.
     """
     data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
+    return _rendered(data, "page")
+
+
+def explained(ds: xarray.Dataset) -> str:
+    """The whole page of what whence.why gives, as text."""
+    return _rendered(why.payload(ds), "why")
+
+
+def _rendered(data: dict[str, Any], entry: str) -> str:
     text = " ".join(token["shown"] for token in data["tokens"])
-    code = script() + "module_page.boot();\n"
+    code = f"{script(f'{entry}.js')}module_{entry}.boot();\n"
     return rendered("page.html", title=data["finding"], text=text, style=style(), script=code, data=_inert(data))
 
 

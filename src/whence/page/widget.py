@@ -1,14 +1,16 @@
-"""The flow view in a notebook: a widget that draws one Dataset."""
+"""The flow view, or an explained prediction, in a notebook: a widget that draws one Dataset."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput, Unsupported
+from whence.page import why
 from whence.page.bundle import HERE, script, variables
 from whence.page.fields import PER_HEAD, PER_LAYER
 from whence.page.payload import payload
 from whence.plot import flattened
+from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
     import xarray
@@ -21,6 +23,8 @@ def widget(ds: xarray.Dataset) -> Any:
 
     By the decomposition if the Dataset has it, which is exact; other maps are multiplied over layers.
 
+    Of what whence.why gives, it is the text shaded by what each token gave, layer by layer.
+
     >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
     >>> type(whence.widget(ds)).__name__
     'Flow'
@@ -30,6 +34,21 @@ def widget(ds: xarray.Dataset) -> Any:
         import traitlets
     except ModuleNotFoundError as error:
         raise Unsupported(f"The widget needs the package {error.name}: pip install 'whence[notebook]'.") from error
+    drawn = why.payload(ds) if is_explained(ds) else _flow(ds)
+
+    class Flow(anywidget.AnyWidget):
+        _esm = module()
+        _css = style()
+        payload = traitlets.Dict().tag(sync=True)
+
+    class Why(Flow):
+        _esm = module("why")
+
+    return Why(payload=drawn) if is_explained(ds) else Flow(payload=drawn)
+
+
+def _flow(ds: xarray.Dataset) -> dict[str, Any]:
+    """The maps from sources to targets alone."""
     ds = flattened(ds)
     maps = [name for name in ds.data_vars if set(ds[name].dims) in (set(PER_LAYER), set(PER_HEAD))]
     if not maps:
@@ -37,18 +56,12 @@ def widget(ds: xarray.Dataset) -> Any:
     drawn = payload(ds[maps])
     if not drawn["flows"]:
         raise BadInput("None of the maps has all targets in all layers; measure decomposition or contribution, of all.")
-
-    class Flow(anywidget.AnyWidget):
-        _esm = module()
-        _css = style()
-        payload = traitlets.Dict().tag(sync=True)
-
-    return Flow(payload=drawn)
+    return drawn
 
 
-def module() -> str:
+def module(entry: str = "widget") -> str:
     """The view as one ES module."""
-    return script("widget.js") + "export default { render: module_widget.render };\n"
+    return f"{script(f'{entry}.js')}export default {{ render: module_{entry}.render }};\n"
 
 
 def style() -> str:

@@ -1,0 +1,98 @@
+// @ts-check
+// What the page of a prediction computes: a row of sources, the end of its scale, spans, and what is largest.
+
+import { plane, said } from "./data.js";
+import { nice, percent } from "./scale.js";
+
+/**
+ * @typedef {import("./data.js").Data} Data
+ * @typedef {{ position: number, token: string, at: string, probability: number, logit: number, rank: number | null,
+ *   place: number, against: string, alternatives: [string, number][], settled: number | null, finding: string,
+ *   depth: number[] | null, bias: number[], sizes: (number | null)[] }} Predicted  `place` is where its token stands in
+ *   the text, -1 where it does not; `sizes` by layer what the sizes of its parts add up to, null where some cancel
+ * @typedef {{ name: string, title: string, by: "sum" | "length", most: string, key: string, meaning: string }} Shade
+ * @typedef {{ text: string, shown: string, read: string, word: string, special: boolean, gap: boolean, line: boolean,
+ *   span: number }} Piece  a token of the text: `read` as people read it, `gap` a space before, `line` a break behind
+ * @typedef {{ blocks: number[], components: string[], values: number[][][] }} Heat
+ * @typedef {Omit<Data, "tokens"> & { tokens: Piece[], predicted: Predicted[], spans: string[], shades: Shade[],
+ *   heat: Heat | null, words: Record<string, string> }} Explained
+ * @typedef {{ at: number, layer: number, shade: Shade, one: Predicted, row: Float32Array, sink: number, end: number,
+ *   signed: boolean, format(value: number): string }} Chosen  what is selected, and its numbers by source
+ * @typedef {{ name: string, value: number, share: number | null, sink: boolean }} Span
+ */
+
+/**
+ * @param {Explained} data @param {{ token: number, layer: number, show: string }} state @returns {Chosen}
+ */
+export function choice(data, state) {
+  const shade = data.shades.find(({ name }) => name === state.show) ?? data.shades[0],
+    at = Math.max(
+      data.predicted.findIndex(({ position }) => position === state.token),
+      0,
+    );
+  const variable = data.variables[shade.name],
+    layers = variable.shape[1],
+    layer = Math.min(state.layer, layers - 1),
+    all = plane(variable, at),
+    row = all.subarray(layer * data.tokens.length, (layer + 1) * data.tokens.length),
+    input = all.subarray(0, data.tokens.length);
+  const one = data.predicted[at],
+    sink = layers > 1 ? sinkOf(data, input, one.position) : -1;
+  const format = layers > 1 ? decimal : percent;
+  return { at, layer, shade, one, row, sink, end: ending(input, sink), signed: all.some((value) => value < 0), format };
+}
+
+/**
+ * The first token of a decoder where it holds more of the input than any other; -1 where there is no such sink.
+ * @param {Pick<Explained, "causal">} data @param {Float32Array} input @param {number} position
+ */
+export function sinkOf({ causal }, input, position) {
+  return causal && position > 0 && input.every((value, at) => !at || Math.abs(value) <= Math.abs(input[0])) ? 0 : -1;
+}
+
+/** The end of the scale, the same at every layer: the largest of the input, the sink left out. */
+export function ending(input, sink) {
+  return nice(Math.max(0, ...input.filter((_, place) => place !== sink).map(Math.abs))) || 1;
+}
+
+/**
+ * The row by span, the largest size first, without what gave nothing; lengths of a span's tokens go together as the
+ * root of the sum of their squares.
+ * @param {Pick<Explained, "tokens" | "spans">} data
+ * @param {Pick<Chosen, "row" | "shade" | "one" | "layer" | "sink">} chosen
+ * @returns {Span[]}
+ */
+export function bySpan({ tokens, spans }, { row, shade, one, layer, sink }) {
+  const found = new Float64Array(spans.length),
+    count = new Uint32Array(spans.length);
+  for (const [place, { span }] of tokens.entries()) {
+    found[span] += shade.by === "length" ? row[place] ** 2 : row[place];
+    count[span] += 1;
+  }
+  const values = shade.by === "length" ? found.map(Math.sqrt) : found,
+    whole = shade.by === "sum" ? one.sizes[layer] : null;
+  const alone = sink >= 0 && count[tokens[sink].span] === 1 ? tokens[sink].span : -1;
+  const all = [...values].map((value, place) => ({
+    ...{ name: spans[place], value, sink: place === alone },
+    share: whole ? value / whole : null,
+  }));
+  return all.filter(({ value }) => value).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+}
+
+/** How a layer is spoken of. @param {Explained} data @param {number} layer */
+export function layerName({ layers, words }, layer) {
+  return layers[layer] === 0 ? words.embeddings : said(words.layer, { layer: layers[layer] });
+}
+
+/** Two decimals, or two digits of what is smaller. @param {number} value */
+export function decimal(value) {
+  const size = Math.abs(value);
+  if (size < 0.0005) return "0";
+  const shown = size < 0.095 ? String(Number(value.toPrecision(2))) : value.toFixed(size >= 9.995 ? 1 : 2);
+  return shown.replace("-", "−");
+}
+
+/** A token inside a sentence. @param {string} token */
+export function quoted(token) {
+  return `“\u2068${token}\u2069”`;
+}

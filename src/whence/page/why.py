@@ -1,0 +1,170 @@
+"""What goes into the page of an explained prediction: the text, what gave how much, and what everything is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whence.page.arrays import exact
+from whence.plot import legible
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
+from whence.plot.why import (
+    CONSTANTS,
+    LINE,
+    SINK,
+    Explained,
+    explained,
+    gaps,
+    in_percent,
+    measures,
+    profile,
+    span_names,
+    worded,
+)
+
+if TYPE_CHECKING:
+    import xarray
+
+# What can be shaded; `by` says how the tokens of a span go together.
+SHADES: dict[str, dict[str, Any]] = {
+    "share": {
+        "title": "Share",
+        "by": "sum",
+        "most": "What gave most to {token}, at {layer}",
+        "key": "Shade: what each token's state at {layer} gave to {what}; blue for it, orange against it.",
+        "meaning": "The signed part of the logit that a token's state gave; over all tokens, with the constants, the"
+        " parts add up to the logit.",
+    },
+    "dependence": {
+        "title": "Dependence",
+        "by": "length",
+        "most": "What {token} depends on most, at {layer}",
+        "key": "Shade: how much {token} would change with a small change of each token's state at {layer}.",
+        "meaning": "The length of the derivative of the log-probability by a token's state.",
+    },
+    "carried": {
+        "title": "Via the answer",
+        "by": "sum",
+        "most": "What {token} rests on in the prompt",
+        "key": "Shade: what the prompt carries of {token} when what rests on the answer's own tokens is handed on to"
+        " the prompt.",
+        "meaning": "The prompt's part by size, in per cent, when what rests on the answer's own tokens is handed on to"
+        " what those rested on.",
+    },
+}
+WORDS = {
+    "answer": "The answer: choose a token",
+    "predictions": "The predictions: choose one",
+    "text": "The text, token by token",
+    "sink": f"The {SINK} has {{value}} and is left out of the scale.",
+    "at": "Dotted: where it is predicted.",
+    "layer": "layer {layer}",
+    "embeddings": "layer 0 (the embeddings)",
+    "constants": CONSTANTS,
+    "alternatives": "Best tokens",
+    "depth": "Part of it that sits at {at} itself, by layer",
+    "settled": "half of it from layer {layer} on",
+    "heat": "Heads and feed-forwards, what each gave",
+    "percent": "Per cent of all parts, by size.",
+    "more": "The table has {count} more.",
+    "logit": "the logit of {token}",
+    "lead": "the lead of {token} over {against}",
+}
+
+
+def payload(ds: xarray.Dataset) -> dict[str, Any]:
+    """Everything the page draws, ready for JSON."""
+    found = explained(ds)
+    shades = [name for name in SHADES if name in ds]
+    each = [ds.isel(predicted=place) for place in range(len(found))]
+    return {
+        "finding": found[0].finding.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
+        "causal": int(ds.attrs.get("causal", 0)) == 1,
+        "tokens": _tokens(ds),
+        "layers": ds["layer"].values.tolist(),
+        "heads": 0,
+        "predicted": [_predicted(one, part, ds) for one, part in zip(found, each, strict=True)],
+        "spans": [_plain(name) for name in span_names(ds)],
+        "shades": [{"name": name} | SHADES[name] for name in shades],
+        "styles": {name: {part: SHADES[name][part] for part in ("title", "meaning")} for name in shades},
+        "heat": _heat(ds),
+        "words": WORDS,
+        "palette": {
+            theme: {**FURNITURE[theme], "sequential": SEQUENTIAL[theme], "diverging": DIVERGING[theme], "measures": {}}
+            for theme in THEMES
+        },
+        "state": f"token={found[0].position}&layer=0",
+        "variables": {name: exact(_by_layer(ds, name)) for name in shades},
+    }
+
+
+def _by_layer(ds: xarray.Dataset, name: str) -> xarray.DataArray:
+    """Over predictions, layers and sources; what is carried through an answer has layer 0 alone."""
+    values = ds[name] if "layer" in ds[name].dims else ds[name].expand_dims("layer", 1)
+    return values.transpose("predicted", "layer", "source")
+
+
+def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
+    tokens = [str(token) for token in ds["source_token"].values]
+    spans = ds["source_span"].values if "source_span" in ds.coords else np.arange(len(tokens))
+    columns = (tokens, ds["source_word"].values, ds["source_is_special"].values, gaps(tokens), spans)
+    return [
+        {
+            "text": _plain(token),
+            "shown": legible(token),
+            "read": worded(token),
+            "word": _plain(str(word)),
+            "special": bool(special),
+            "gap": gap,
+            "line": token.endswith(LINE),
+            "span": int(span),
+        }
+        for token, word, special, gap, span in zip(*columns, strict=True)
+    ]
+
+
+def _predicted(one: Explained, part: xarray.Dataset, ds: xarray.Dataset) -> dict[str, Any]:
+    """One prediction; `place` is where its token stands in the text, -1 where it does not."""
+    stands = one.position + 1
+    answered = "source_is_answer" in ds.coords and bool(ds["source_is_answer"].values[stands]) and one.place is not None
+    depth = profile(part)
+    bias = part["bias"].values if "bias" in part else np.zeros(part.sizes["layer"])
+    return one._asdict() | {
+        "finding": one.finding.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "rank": one.place,
+        "place": stands if answered else -1,
+        "depth": None if depth is None else _rounded(depth),
+        "bias": _rounded(bias),
+        "sizes": _sizes(part, bias),
+    }
+
+
+def _sizes(part: xarray.Dataset, bias: np.ndarray) -> list[float | None]:
+    """By layer, what the sizes of all parts add up to, where a part may be told in per cent of it."""
+    rows = zip(part[measures(part)[0]].transpose("layer", "source").values, bias, strict=True)
+    if "share" not in part:
+        return [None] * len(bias)
+    return [float(abs(row).sum() + abs(one)) if in_percent(row, float(one)) else None for row, one in rows]
+
+
+def _heat(ds: xarray.Dataset) -> dict[str, Any] | None:
+    """By prediction, block and component, without what the residual passes on."""
+    if "component_share" not in ds:
+        return None
+    values = ds["component_share"].sum("source").drop_sel(component="residual")
+    values = values.transpose("predicted", "block", "component")
+    return {
+        "blocks": values["block"].values.tolist(),
+        "components": [str(name) for name in values["component"].values],
+        "values": [[_rounded(row) for row in rows] for rows in values.values],
+    }
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.6g}") for value in values.tolist()]
+
+
+def _plain(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

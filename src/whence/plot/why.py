@@ -1,0 +1,247 @@
+"""What an explained prediction says, in words and rows: the same in the terminal and on the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from whence.plot import legible
+
+if TYPE_CHECKING:
+    import xarray
+
+MEASURES = ("share", "dependence")
+SPACE, PIECE, LINE = "▁", "##", "⏎"
+SINK = "first token (sink)"
+CONSTANTS = "constants"
+HONEST = 0.05  # parts are told in per cent where no more than this of their sizes goes against the rest
+
+
+class Row(NamedTuple):
+    """One source: a token or a span, with what each measure says of it."""
+
+    name: str
+    values: dict[str, float]
+    sink: str = ""
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether it is the sink alone, and not a span around it."""
+        return self.sink.endswith(SINK)
+
+    @property
+    def labelled(self) -> str:
+        return f"{self.name} {self.sink}".strip()
+
+
+class Explained(NamedTuple):
+    """One prediction; `settled` is the layer from which on half of its logit sits where it is predicted."""
+
+    position: int
+    token: str
+    at: str
+    probability: float
+    logit: float
+    place: int | None
+    against: str
+    alternatives: list[tuple[str, float]]
+    settled: int | None
+    finding: str
+
+
+def is_explained(ds: Any) -> bool:
+    """Whether this is a Dataset of whence.why."""
+    return {"predicted", "layer", "source"} <= set(getattr(ds, "dims", ())) and bool(measures(ds))
+
+
+def measures(ds: xarray.Dataset) -> list[str]:
+    return [name for name in MEASURES if name in ds]
+
+
+def explained(ds: xarray.Dataset) -> list[Explained]:
+    return [_explained(ds.isel(predicted=place)) for place in range(ds.sizes["predicted"])]
+
+
+def sink_of(ds: xarray.Dataset, name: str, values: np.ndarray) -> int | None:
+    """0 where a decoder's first token holds more than any other; it is left out of scales."""
+    if not int(ds.attrs.get("causal", 0)) or len(values) < 2 or int(abs(values).argmax()) != 0 or name == "carried":
+        return None
+    return 0 if int(np.atleast_1d(ds["predicted"].values)[0]) else None
+
+
+def limit(values: np.ndarray, sink: int | None) -> float:
+    """The end of a scale: the largest size among the sources, the sink left out."""
+    sizes = np.delete(abs(values), [] if sink is None else [sink])
+    return float(sizes.max(initial=0.0)) or 1.0
+
+
+def in_percent(values: np.ndarray, bias: float) -> bool:
+    """Whether parts may be told in per cent of their sum: nearly all of it has one sign."""
+    parts = np.append(values, bias)
+    sizes = abs(parts).sum()
+    return bool(sizes > 0 and abs(abs(parts.sum()) - sizes) <= HONEST * sizes)
+
+
+def rows(ds: xarray.Dataset) -> list[Row]:
+    """The sources of one prediction, at its first layer, by span or else by token, the largest first."""
+    names = measures(ds)
+    values = {name: _by_span(ds, name).isel(layer=0).values for name in names}
+    by_token = ds[names[0]].isel(layer=0).values
+    of_source = ds["source_span"].values if "source_span" in ds.coords else np.arange(len(by_token))
+    sink = sink_of(ds, names[0], by_token)
+    labels = span_names(ds)
+    if "carried" in ds:
+        values["carried"] = np.bincount(of_source, ds["carried"].values, minlength=len(labels))
+    listed = [
+        Row(
+            labels[span], {name: float(numbers[span]) for name, numbers in values.items()}, _sink(sink, of_source, span)
+        )
+        for span in range(len(labels))
+        if any(numbers[span] for numbers in values.values())  # what is behind the prediction gave nothing
+    ]
+    return sorted(listed, key=lambda row: -abs(row.values[names[0]]))
+
+
+def span_names(ds: xarray.Dataset) -> list[str]:
+    """The spans on one line each; those of one name carry their place."""
+    values = ds["span_text"].values if "span_text" in ds.coords else ds["source_token"].values
+    names = [_one_line(str(name)) for name in values]
+    times = Counter(names)
+    return [f"{name}({place})" if times[name] > 1 else name for place, name in enumerate(names)]
+
+
+def profile(ds: xarray.Dataset) -> np.ndarray | None:
+    """By layer, the part of the logit that already sits in the state where it is predicted."""
+    if "share" not in ds or "place" not in ds or not float(ds["logit"]):
+        return None
+    return ds["share"].sel(source=int(ds["predicted"])).values / float(ds["logit"])
+
+
+def whole(ds: xarray.Dataset) -> xarray.Dataset | None:
+    """All predictions as one: shares add up; what does not add up is left out."""
+    if "share" not in ds or ds.sizes["predicted"] < 2:
+        return None
+    names = [name for name in ("logit", "share", "bias", "span_share", "component_share") if name in ds]
+    total = ds[names].sum("predicted").assign_coords(predicted=ds["predicted"].values[0]).assign_attrs(ds.attrs)
+    return total.assign(carried=ds["carried"].mean("predicted")) if "carried" in ds else total
+
+
+def components(ds: xarray.Dataset, most: int) -> list[tuple[str, float]]:
+    """The heads and feed-forwards that gave most, by size."""
+    by_block = ds["component_share"].sum("source").drop_sel(component="residual").transpose("block", "component")
+    values = by_block.values
+    places = np.argsort(-abs(values), axis=None, kind="stable")[:most]
+    pairs = zip(*np.unravel_index(places, values.shape), strict=True)
+    blocks, names = by_block["block"].values, by_block["component"].values
+    return [(f"layer {blocks[block]}, {names[one]}", float(values[block, one])) for block, one in pairs]
+
+
+def worded(token: str) -> str:
+    """A token as people read it in a text, without the mark of the space before it."""
+    return legible(token.removeprefix(SPACE) if token.strip(SPACE) else token)
+
+
+def gaps(tokens: list[str]) -> list[bool]:
+    """Whether a space stands before each token: by the tokenizer's marks of spaces, or of pieces that go on a word."""
+    if any(token.startswith(SPACE) for token in tokens):
+        return [token.startswith(SPACE) for token in tokens]
+    return [place > 0 and not token.startswith(PIECE) for place, token in enumerate(tokens)]
+
+
+def chance(probability: float) -> str:
+    if 0 < probability < 1e-4:
+        return "less than 0.01 %"
+    return f"{100 * probability:.{0 if probability >= 0.095 else 1 if probability >= 0.00095 else 2}f} %"
+
+
+def number(value: float | np.floating[Any]) -> str:
+    """Two decimals, or two digits of what is smaller."""
+    size = abs(float(value))
+    shown = f"{value:.1f}" if size >= 9.995 else f"{value:.2g}" if 0.0005 <= size < 0.095 else f"{value:.2f}"
+    return shown.replace("-", "−")
+
+
+def _explained(ds: xarray.Dataset) -> Explained:
+    position = int(ds["predicted"])
+    token, at = worded(str(ds["predicted_token"].values)), worded(str(ds["source_token"].values[position]))
+    against = worded(str(ds["against_token"].values)) if "against_token" in ds.coords else ""
+    found = Explained(
+        position,
+        token,
+        at,
+        float(ds["probability"]),
+        float(ds["logit"]),
+        int(ds["place"]) if "place" in ds else None,
+        against,
+        _alternatives(ds),
+        _settled(ds),
+        "",
+    )
+    return found._replace(finding=f"{_predicted(ds, found)}{_most(ds, found)}")
+
+
+def _predicted(ds: xarray.Dataset, found: Explained) -> str:
+    if found.place is None:
+        return f"“{found.token}” as one: {chance(found.probability)}"
+    where = f"{'after' if int(ds.attrs.get('causal', 0)) else 'at'} “{found.at}”"
+    if found.against:
+        ahead = "ahead of" if found.logit >= 0 else "behind"
+        return f"“{found.token}” is {number(abs(found.logit))} {ahead} “{found.against}” {where}"
+    place = "" if found.place == 1 else f" (place {found.place:,})"
+    return f"“{found.token}” is predicted {where} with {chance(found.probability)}{place}"
+
+
+def _most(ds: xarray.Dataset, found: Explained) -> str:
+    """The two tokens that gave most of it at layer 0, the sink told apart."""
+    name = measures(ds)[0]
+    values = ds[name].isel(layer=0).values
+    sink = sink_of(ds, name, values)
+    order = np.argsort(-values if found.logit >= 0 or name != "share" else values, kind="stable")
+    best = [int(place) for place in order if place != sink][:2]
+    tokens = [f"“{worded(str(ds['source_token'].values[place]))}”" for place in best]
+    if name != "share":
+        return f", and depends most on {_listed(tokens)}"
+    parts = [f"{number(values[place])} from {token}" for place, token in zip(best, tokens, strict=True)]
+    parts[0] = parts[0].replace(" from ", " came from ", 1)
+    parts += [] if sink is None else [f"{number(values[sink])} from the {SINK}"]
+    logit = "the sum of its logits," if found.place is None else "its logit of"
+    of = "of that" if found.against else f"of {logit} {number(found.logit)}"
+    return f"; {of}, {_listed(parts)}"
+
+
+def _listed(parts: list[str]) -> str:
+    return " and ".join([", ".join(parts[:-1])] * (len(parts) > 1) + parts[-1:])
+
+
+def _alternatives(ds: xarray.Dataset) -> list[tuple[str, float]]:
+    """The best tokens; the mark of a space stays where two differ by it alone."""
+    if "alternative_token" not in ds:
+        return []
+    tokens = [str(token) for token in ds["alternative_token"].values]
+    plain = [worded(token) for token in tokens]
+    names = [legible(token) if plain.count(short) > 1 else short for token, short in zip(tokens, plain, strict=True)]
+    return list(zip(names, ds["alternative_probability"].values.tolist(), strict=True))
+
+
+def _settled(ds: xarray.Dataset) -> int | None:
+    part = profile(ds)
+    if part is None or part[-1] < 0.5:
+        return None
+    below = np.flatnonzero(part < 0.5)
+    return int(ds["layer"].values[below[-1] + 1 if len(below) else 0])
+
+
+def _by_span(ds: xarray.Dataset, name: str) -> xarray.DataArray:
+    return ds[f"span_{name}"] if f"span_{name}" in ds else ds[name]
+
+
+def _sink(sink: int | None, of_source: np.ndarray, span: int) -> str:
+    if sink is None or of_source[sink] != span:
+        return ""
+    return f"– {SINK}" if (of_source == span).sum() == 1 else "– with the sink"
+
+
+def _one_line(name: str) -> str:
+    return worded(" ".join(name.split()) if name.strip() else name)
