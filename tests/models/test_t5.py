@@ -33,6 +33,7 @@ def test_everything_but_a_head(encoder):
         "values",
         "norms",
         "neurons",
+        "secant",
         "derivatives",
         "left padding",
     }

@@ -80,7 +80,7 @@ def test_what_can_be_asked_for(client, models):
 def test_without_its_feed_forward_a_model_has_its_flow_by_norms(monkeypatch):
     """As where it is known by its output alone: there is no decomposition to wait for."""
     given = Model.gives.fget
-    monkeypatch.setattr(Model, "gives", property(lambda model: given(model) - {"neurons"}))
+    monkeypatch.setattr(Model, "gives", property(lambda model: given(model) - {"neurons", "secant"}))
     model = tiny.model()
     (described,) = Service({"experts": model}, Limits()).about()["models"]
     assert not {"decomposition", "block"} & set(described["measures"]) and "norms" in described["measures"]

@@ -224,12 +224,18 @@ def test_the_sentence_is_perturbed(visit):
     for row in rows:
         assert float(row[5]) - float(row[4]) == pytest.approx(float(row[6]), abs=1e-5)
     page.select_option("#perturb select", "contribution")
-    page.wait_for_selector("#perturb .subtitle:has-text('These are estimates; the first is known to ± ')")
-    page.select_option("#perturb select", "mixing attn_w")
-    page.wait_for_selector("#perturb .subtitle:not(:has-text('estimates'))")
+    page.wait_for_selector("#perturb .subtitle:not(:has-text('estimates'))")  # exact: the model is tiny
     page.fill("#perturb textarea", "A cat sat here on the mat.")
     page.click("text=Measure the change")
     page.wait_for_selector("#perturb .subtitle:has-text('1 added')")
+
+
+def test_a_change_that_is_estimated_says_so(visit):
+    page = visit("perturb", model="whence/builtin", text=CAT, token=2, field="contribution")
+    page.click("button:has-text('Mask “cat”')")
+    page.wait_for_selector("#perturb .subtitle:has-text('These are estimates; the first is known to ± ')")
+    page.select_option("#perturb select", "mixing attn_w")
+    page.wait_for_selector("#perturb .subtitle:not(:has-text('estimates'))")
 
 
 def test_two_models_are_compared(visit):
