@@ -6,6 +6,7 @@ import torch
 import whence
 from tests import tiny
 from tests.families import EXPERTS, UNREAD_EXPERTS, batch, build
+from tests.sweep.shrink import models
 from whence.errors import Unsupported
 from whence.linear.secant import secants
 from whence.linear.steps import Mixture
@@ -13,6 +14,7 @@ from whence.models import experts
 from whence.models.capture import trace
 from whence.models.experts import routes
 from whence.models.locate import locate
+from whence.models.verify import capabilities, verify
 from whence.models.weights import Opaque
 
 READ = [name for name in EXPERTS if name not in UNREAD_EXPERTS]
@@ -78,3 +80,10 @@ def test_a_text_at_which_they_do_not_add_up_is_refused(monkeypatch):
     monkeypatch.setattr(experts, "CLOSE", -1.0)
     with pytest.raises(Unsupported, match="does not give what its experts give"):
         whence.why(model, "ada bo", measures="share")
+
+
+def test_weights_that_do_not_fit_are_not_read():
+    """Aria has the names of these experts and lays them out transposed."""
+    _, model = next(iter(models("aria_text")))
+    given = capabilities(verify(locate(model)))
+    assert "secant" not in given and "norms" in given

@@ -39,7 +39,7 @@ TEXTLESS = "reads no text"  # vision, sound, proteins' shapes: refused, or not b
 OUTCOMES = (FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT, TEXTLESS)
 WORST_FIRST = (WRONG, CRASHED, FULL, PARTIAL, REFUSED, UNBUILT, TEXTLESS)  # of the classes of one type
 EVERYTHING = frozenset(
-    {"attention", "attention throughout", "rows", "values", "norms", "neurons", "lm_head", "derivatives"}
+    {"attention", "attention throughout", "rows", "values", "norms", "neurons", "secant", "lm_head", "derivatives"}
     | {"left padding"}
 )
 

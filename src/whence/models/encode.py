@@ -107,8 +107,8 @@ def _check_length(count: int, longest: int | None) -> None:
 
 def _check_ids(anatomy: Anatomy, coded: Coded) -> None:
     """Ids that were given may have no row in the embedding."""
-    rows = anatomy.model.get_input_embeddings().weight.shape[0]
-    if coded.given and (wrong := [token for token in coded.ids if token >= rows]):
+    rows = getattr(anatomy.config, "vocab_size", None) if coded.given else None
+    if rows is not None and (wrong := [token for token in coded.ids if token >= rows]):
         raise BadInput(f"The vocabulary has the tokens 0 to {rows - 1:,}, and the ids have {wrong[0]:,}.")
 
 

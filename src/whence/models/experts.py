@@ -77,12 +77,20 @@ def _routes_of(call: _Call, tokens: int) -> Iterator[Route]:
         return
     if len(call.args) != 3 or call.args[1].shape != call.args[2].shape or len(call.args[1]) != tokens:
         return
-    _, chosen, weights = call.args
+    read, chosen, weights = call.args
+    if not _fits(module, read.shape[-1]):
+        return
     for number in chosen.unique().tolist():
         token, place = torch.where(chosen == number)
         order = token.argsort()
         factor = weights[token[order], place[order]][:, None]
         yield Route(_stacked(module, number), token[order], single(factor.detach()))
+
+
+def _fits(module: Any, width: int) -> bool:
+    """Gate and up side by side, each as wide as what they read, and down the other way; Aria's are transposed."""
+    both, down = module.gate_up_proj.shape[1:], module.down_proj.shape[1:]
+    return both == (2 * down[1], width) and down[0] == width
 
 
 def _stacked(module: Any, number: int) -> FeedForward:
