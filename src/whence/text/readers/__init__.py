@@ -17,16 +17,23 @@ __all__ = ["Corpus", "read"]
 
 
 def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | None = None, **options: Any) -> Corpus:
-    """A corpus by its file's extension, or by a prefix as in "mrpc:dev.tsv", "hf:user/dataset", "stdin:".
+    """A corpus of texts, with whatever annotation the file has.
 
-    "shards/*.txt.gz" reads all matching files, sorted by name. A malformed record is an error that names file and line;
-    with `skip_bad` it is counted in `corpus.skipped`. `limit` takes the first sentences only. Other keywords are
-    options of the format, such as the columns text, pair and label of a table.
+    Args:
+        source: a file, whose extension says how it is read, or a prefix and a name as in "mrpc:dev.tsv",
+            "hf:user/dataset", "stdin:". "shards/*.txt.gz" reads all matching files, sorted by name
+        skip_bad: count malformed records in `corpus.skipped`; otherwise one is an error that names file and line
+        limit: the first sentences only
+        options: of the format, such as the columns `text`, `pair` and `label` of a table
 
-    >>> import pathlib
-    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is a city.\\nA cat sat.\\n")
-    >>> [sentence.text for sentence in whence.read("corpus.txt")]
-    ['Paris is a city.', 'A cat sat.']
+    Returns:
+        The corpus: an iterable of sentences that reads the file as it goes.
+
+    Example:
+        >>> import pathlib
+        >>> _ = pathlib.Path("corpus.txt").write_text("Paris is a city.\\nA cat sat.\\n")
+        >>> [sentence.text for sentence in whence.read("corpus.txt")]
+        ['Paris is a city.', 'A cat sat.']
     """
     location = fspath(source)
     check_encodable(location, "The name of the corpus")
