@@ -105,7 +105,7 @@ def cite(dataset: object) -> str:
     Returns:
         The entries as text. A measure of another package may bring its own.
 
-    Example:
+    Examples:
         >>> "kobayashi2021" in whence.cite(whence.measure(whence.load(), "Paris is a city.", "mixing"))
         True
     """

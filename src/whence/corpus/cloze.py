@@ -55,7 +55,7 @@ def cloze(
 
     After Podkorytov et al. (2021).
 
-    Example:
+    Examples:
         >>> from whence.text.sentence import Sentence
         >>> sentence = Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})
         >>> ranks = whence.cloze(whence.load(), [sentence])

@@ -95,7 +95,7 @@ def identify(
 
     After Brunner et al. (2020), sections 4 and B.
 
-    Example:
+    Examples:
         >>> texts = ["Paris is a city.", "A cat sat.", "It rained in the north."]
         >>> whence.identify(whence.load(), texts, "naive", folds=3, layers=[1], cache="states").rate.dims
         ('layer', 'fold')

@@ -40,7 +40,7 @@ def open_run(out: str | Path, *, verify: bool = True) -> "Run":
         The run. Its tables are DataFrames: `sentences`, `tokens` (a row for each layer), `pairs` of words, `heads`,
         `moments`; `maps` gives the Dataset of a sentence.
 
-    Example:
+    Examples:
         >>> _ = whence.run(whence.load(), ["Paris is a city."], ["mixing"], out="run")
         >>> whence.open_run("run").sentences[["text", "tokens"]].values.tolist()
         [['Paris is a city.', 7]]

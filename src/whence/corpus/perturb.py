@@ -74,7 +74,7 @@ def perturb(
 
     After Podkorytov et al. (2021).
 
-    Example:
+    Examples:
         >>> from whence.text.sentence import Sentence
         >>> clozes = [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})]
         >>> whence.perturb(whence.load(), clozes, ["no-period"]).spearman.dims

@@ -70,7 +70,7 @@ def run(
     Returns:
         The folder, for `whence.open_run`.
 
-    Example:
+    Examples:
         >>> folder = whence.run(whence.load(), ["Paris is a city.", "A cat sat."], ["mixing"], out="run")
         >>> whence.open_run(folder).tokens.groupby("layer")["mixing_attn_w"].mean().size
         6

@@ -110,7 +110,7 @@ def load(
         The model, ready to be measured. What it gives is what passed the checks: `model.gives`, and `whence.verify` has
         them with their errors.
 
-    Example:
+    Examples:
         >>> whence.load().anatomy.family
         'bert'
     """

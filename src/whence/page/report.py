@@ -30,7 +30,7 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     Returns:
         The path of the page.
 
-    Example:
+    Examples:
         >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
         >>> whence.report(ds, "page.html").name
         'page.html'

@@ -29,7 +29,7 @@ def widget(ds: xarray.Dataset) -> Any:
         follow; by the decomposition if the Dataset has it, which is exact, while other maps are multiplied over layers.
         Of a prediction it draws the text shaded by what each token gave, layer by layer.
 
-    Example:
+    Examples:
         >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
         >>> type(whence.widget(ds)).__name__
         'Flow'

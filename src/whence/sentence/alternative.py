@@ -44,7 +44,7 @@ def alternative_attention(
 
     After Brunner et al. (2020), section 3.3.
 
-    Example:
+    Examples:
         >>> long = "The old man who fed the hungry pigeons every morning was tired, and nobody near knew why. " * 2
         >>> ds = whence.alternative_attention(whence.load(), long, layer=2, head=3)
         >>> ds.attrs["change"] > 100 * ds.attrs["logits_difference"]

@@ -12,7 +12,7 @@ def list_measures() -> pandas.DataFrame:
         A DataFrame with a row for every variable of every measure: the name to ask for it by, its axes, its unit, what
         the model must give, and the papers.
 
-    Example:
+    Examples:
         >>> whence.list_measures().query("variable == 'mixing'")[["measure", "name", "dims"]].values.tolist()
         [['mixing', 'mixing', 'analysis, layer, target'], ['block', 'mixing_block_n', 'analysis, layer, target']]
     """

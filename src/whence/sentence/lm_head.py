@@ -58,7 +58,7 @@ def lm_head(
 
     The stages are those of Podkorytov et al. (2021).
 
-    Example:
+    Examples:
         >>> ds = whence.lm_head(whence.load(), "Paris is the capital of [MASK].", k=3)
         >>> ds.place.dims
         ('layer', 'position', 'stage', 'candidate')

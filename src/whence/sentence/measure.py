@@ -67,7 +67,7 @@ def measure(
         does not is NaN in the other. In a decoder, the coordinate `sink` labels the rows in which the first token holds
         more than half of the attention (mean of heads), and `head_sink` those of every head.
 
-    Example:
+    Examples:
         >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
         >>> dict(ds.mixing.sizes)
         {'analysis': 5, 'layer': 6, 'target': 1}

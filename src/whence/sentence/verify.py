@@ -16,7 +16,7 @@ def verify(model: Model) -> pandas.DataFrame:
         A DataFrame with a row for each check: what was compared, the error, the limit, whether it passed, and what it
         makes possible.
 
-    Example:
+    Examples:
         >>> bool(whence.verify(whence.load()).passed.all())
         True
     """

@@ -81,13 +81,13 @@ def why(
         * `logit`, `probability`, `place` (predicted): of the token; `logit` is the difference of two with `against`
         * `span_share`, `span_dependence`: the same by span, with the same sums
         * `component_share` (predicted, block, component, source), `component_bias` (predicted, block)
-        * `carried` (predicted, source): what the prompt carries of each prediction when `through` generated tokens, rows
+        * `carried` (predicted, source): what the prompt carries of each prediction `through` generated tokens, rows
           sum to one; `carried_through` (predicted) is how much came by them
 
         A share says what the prediction was made of, with attention weights, norm scales and activation slopes as they
         were; a dependence how it would change.
 
-    Example:
+    Examples:
         >>> ds = whence.why(whence.load(), "Paris is the capital of [MASK].")
         >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
         True

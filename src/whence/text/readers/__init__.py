@@ -29,7 +29,7 @@ def read(source: str | PathLike[str], *, skip_bad: bool = False, limit: int | No
     Returns:
         The corpus: an iterable of sentences that reads the file as it goes.
 
-    Example:
+    Examples:
         >>> import pathlib
         >>> _ = pathlib.Path("corpus.txt").write_text("Paris is a city.\\nA cat sat.\\n")
         >>> [sentence.text for sentence in whence.read("corpus.txt")]
