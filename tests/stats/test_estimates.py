@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from whence.errors import BadInput
-from whence.stats import correlations, means, regressions
+from whence.stats import contrasts, correlations, means, regressions
 from whence.stats.correlate import _ranks, _weighted
 from whence.stats.resample import draws
 
@@ -163,3 +163,18 @@ def test_terms_that_cannot_be_told_apart():
     table = flows().assign(twice=lambda table: 2 * table.distance)
     with pytest.raises(BadInput, match=r"distance, twice cannot be told apart at layer 1"):
         regressions(table, "flow", ["distance", "twice"])
+
+
+def test_one_document_has_no_interval():
+    """Resampled, a single document is always itself: its interval would have no width and say more than is known."""
+    table = pandas.DataFrame({"layer": 1, "document": "a", "x": np.arange(8.0), "y": np.arange(8.0) ** 2})
+    table["group"] = ["p", "q"] * 4
+    for estimate in (
+        means(table, "x", cluster="document"),
+        contrasts(table, "x", "group", cluster="document"),
+        correlations(table, ["x", "y"], cluster="document"),
+    ):
+        assert estimate[["low", "high"]].isna().all(axis=None), estimate
+        assert (estimate["clusters"] == 1).all()
+    with pytest.raises(BadInput, match="Errors by 'document' need two or more of them"):
+        regressions(table, "x", ["y"], cluster="document")

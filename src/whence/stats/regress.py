@@ -43,6 +43,8 @@ def regressions(
                 fitted, about = model.fit(cov_type="HC3", use_t=True), {"n": len(cell)}
             else:
                 places, count = codes(cell[cluster])
+                if count < 2:
+                    raise BadInput(f"Errors by {cluster!r} need two or more of them, and all rows have the same.")
                 fitted = model.fit(cov_type="cluster", cov_kwds={"groups": places}, use_t=True)
                 about = {"n": len(cell), "clusters": count}
             rows += [key | {"value": name, "term": term} | about | fit for term, fit in _terms(design, fitted, level)]

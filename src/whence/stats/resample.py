@@ -14,7 +14,12 @@ DRAWS = 10**7  # the most that may be asked for: all are held in memory
 
 
 def draws(clusters: int, count: int, seed: int) -> Iterator[Int[np.ndarray, " cluster"]]:
-    """How often each cluster is in each of `count` samples; the same seed gives the same samples."""
+    """How often each cluster is in each of `count` samples; the same seed gives the same samples.
+
+    One cluster alone gives none: resampled it is always itself, and an interval without width would deceive.
+    """
+    if clusters < 2:
+        return
     chance = np.random.default_rng(seed)
     for _ in range(count):
         yield np.bincount(chance.integers(clusters, size=clusters), minlength=clusters)
@@ -28,12 +33,12 @@ def codes(cluster: pandas.Series) -> tuple[Int[np.ndarray, " n"], int]:
 
 def mean_draws(
     values: Float[np.ndarray, " n"], cluster: Int[np.ndarray, " n"], clusters: int, count: int, seed: int
-) -> Float[np.ndarray, " count"]:
-    """The mean of each sample; NaN where a sample has no value."""
+) -> Float[np.ndarray, " draw"]:
+    """The mean of each sample; NaN where a sample has no value. Of one cluster there are no samples."""
     sums = np.bincount(cluster, values, minlength=clusters)
     sizes = np.bincount(cluster, minlength=clusters)
-    totals = np.array([(drawn @ sums, drawn @ sizes) for drawn in draws(clusters, count, seed)])
-    return np.divide(totals[:, 0], totals[:, 1], out=np.full(count, np.nan), where=totals[:, 1] > 0)
+    totals = np.array([(drawn @ sums, drawn @ sizes) for drawn in draws(clusters, count, seed)]).reshape(-1, 2)
+    return np.divide(totals[:, 0], totals[:, 1], out=np.full(len(totals), np.nan), where=totals[:, 1] > 0)
 
 
 def interval(samples: Float[np.ndarray, " draw"], level: float) -> tuple[float, float]:
