@@ -152,7 +152,7 @@ def test_actors_end_with_their_driver(cluster):
         actor = int(driver.stdout.readline())
         os.kill(actor, 0)  # it is there
         driver.kill()
-    for _ in range(1200):  # a minute, which it never takes
+    for _ in range(6000):  # five minutes, which it never takes
         try:
             os.kill(actor, 0)
         except ProcessLookupError:
