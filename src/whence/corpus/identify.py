@@ -66,18 +66,17 @@ def identify(
 ) -> xarray.Dataset:
     """How often a token is recognised from its hidden vector, by layer and fold.
 
-    Args:
-        probe: "naive" (the vector as it is), "linear", "mlp", or a file of probes written with `save`, which is
-            applied to every sentence as it was fitted
-        loss: "cosine" or "l2", for the fit and for the look-up
-        solver: "fast" (closed form) or "adam" (as published; `learning_rate` is its own)
-        layers: whose vectors are probed, 1 to the last unless given; 0 is the input embedding itself
-        test_layers: also test every probe on these: `transfer(trained_on, tested_on, fold)`
-        target: "input" embedding, or the state of the "previous" layer
-        offset: recover the token this many positions to the right (left when negative)
-        train_share: fit on this share of the training sentences
-        embeddings: "output" of the embedding layer, or the "sum" before its norm
-        tokens: add the outcome of every token, to be broken down by its annotations
+    probe        "naive" (the vector as it is), "linear", "mlp", or a file of probes written with `save`, which is
+                 applied to every sentence as it was fitted
+    loss         "cosine" or "l2", for the fit and for the look-up
+    solver       "fast" (closed form) or "adam" (as published; `learning_rate` is its own)
+    layers       whose vectors are probed, 1 to the last unless given; 0 is the input embedding itself
+    test_layers  also test every probe on these: `transfer(trained_on, tested_on, fold)`
+    target       "input" embedding, or the state of the "previous" layer
+    offset       recover the token this many positions to the right (left when negative)
+    train_share  fit on this share of the training sentences
+    embeddings   "output" of the embedding layer, or the "sum" before its norm
+    tokens       add the outcome of every token, to be broken down by its annotations
 
     States are kept in `cache` (WHENCE_CACHE, or the user's cache folder): a second experiment reads them from there.
     After Brunner et al. (2020), sections 4 and B.

@@ -48,20 +48,18 @@ def run(
 
     Started again with the same parameters, a run that was stopped resumes, and damaged parts are measured again.
 
-    Args:
-        corpus: any iterable of texts, pairs or sentences; `whence.read` gives one
-        measures: names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest
-            on
-        engine: "local", or "ray" with its `address` and number of `workers`
-        threads: of the process or of each worker; the last digits depend on it
-        layers: only these; 1 is the first. Of "why", those from which parts are counted, 0 unless named
-        maps: keep whole maps too; they are large
-        neighbours: how far apart the words of the table of pairs may be
-        by: what moments are grouped by: class, upos, xpos, deprel, ner
-        too_long: "refuse", "truncate" or "skip" sentences longer than the model takes
-        part_size: sentences per part: what is lost at most when a run is stopped
-        batch_tokens: tokens that are measured together
-        progress: progress(done, of) counts sentences; `of` is `total`, the corpus's length, or None
+    corpus        any iterable of texts, pairs or sentences; `whence.read` gives one
+    measures      names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest on
+    engine        "local", or "ray" with its `address` and number of `workers`
+    threads       of the process or of each worker; the last digits depend on it
+    layers        only these; 1 is the first. Of "why", those from which parts are counted, 0 unless named
+    maps          keep whole maps too; they are large
+    neighbours    how far apart the words of the table of pairs may be
+    by            what moments are grouped by: class, upos, xpos, deprel, ner
+    too_long      "refuse", "truncate" or "skip" sentences longer than the model takes
+    part_size     sentences per part: what is lost at most when a run is stopped
+    batch_tokens  tokens that are measured together
+    progress      progress(done, of) counts sentences; `of` is `total`, the corpus's length, or None
 
     >>> folder = whence.run(whence.load(), ["Paris is a city.", "A cat sat."], ["mixing"], out="run")
     >>> whence.open_run(folder).tokens.groupby("layer")["mixing_attn_w"].mean().size

@@ -96,14 +96,13 @@ def load(
     """A verified model: the built-in one (also by its name, "whence/builtin"), a Hub id, a folder, a .gguf file, or
     one already in memory.
 
-    Args:
-        tokenizer: of a model in memory; otherwise the model's own
-        revision: of a model on the Hub: a branch, a tag or a commit
-        device: "auto", or a device of torch; a model in memory is left where it is
-        dtype: "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
-        model_kwargs: further arguments of transformers' `from_pretrained`
-        trust_remote_code: code from the Hub is refused without it
-        allow_pickle: a pickled checkpoint runs code when opened, and is refused without it
+    tokenizer          of a model in memory; otherwise the model's own
+    revision           of a model on the Hub: a branch, a tag or a commit
+    device             "auto", or a device of torch; a model in memory is left where it is
+    dtype              "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
+    model_kwargs       further arguments of transformers' `from_pretrained`
+    trust_remote_code  code from the Hub is refused without it
+    allow_pickle       a pickled checkpoint runs code when opened, and is refused without it
 
     What the model gives is what passed the checks: `model.gives`, and `whence.verify` has them with their errors.
 

@@ -42,12 +42,11 @@ def lm_head(
     number, a list or "all" sends those layers' states through the same head (the lens; 0 is the embedding's output).
     All variables of the stages begin with the axes layer, position and stage:
 
-    Returns:
-        scores: over the vocabulary; those of the last stage are the model's logits
-        spearman, pearson: how alike the stages are, by `other_stage`
-        top, top_id, top_score: the k best tokens, along `best`
-        place: where each stage puts the k `candidate`s: the best tokens of the last stage and layer
-        probability: of each candidate, without the axis stage: the softmax over the scores of the last stage
+    scores                  over the vocabulary; those of the last stage are the model's logits
+    spearman, pearson       how alike the stages are, by `other_stage`
+    top, top_id, top_score  the k best tokens, along `best`
+    place                   where each stage puts the k `candidate`s: the best tokens of the last stage and layer
+    probability             of each candidate, without the axis stage: the softmax over the scores of the last stage
 
     The stages are those of Podkorytov et al. (2021).
 

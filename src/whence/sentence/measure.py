@@ -50,14 +50,13 @@ def measure(
 ) -> xarray.Dataset:
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
-    Args:
-        measures: names (`whence.list_measures` has them with their axes and papers), or options of a measure, as in
-            whence.Contribution(error=0.01); a name alone means its defaults
-        layers: only these blocks; 1 is the first
-        targets: only the rows of these tokens, counted from 0, or from the end with -1
-        truncate: cut a text that is longer than the model takes, which is an error otherwise
-        memory_limit: in bytes; a request that needs more is refused before the work. By default the free memory
-        progress: progress(done, of) is called during the computation, and may end it by raising
+    measures      names (`whence.list_measures` has them with their axes and papers), or options of a measure, as in
+                  whence.Contribution(error=0.01); a name alone means its defaults
+    layers        only these blocks; 1 is the first
+    targets       only the rows of these tokens, counted from 0, or from the end with -1
+    truncate      cut a text that is longer than the model takes, which is an error otherwise
+    memory_limit  in bytes; a request that needs more is refused before the work. By default the free memory
+    progress      progress(done, of) is called during the computation, and may end it by raising
 
     In hybrid models, layers without attention are NaN in every variable that needs it. An analysis that one variable
     has and another does not is NaN in the other. In a decoder, the coordinate `sink` labels the rows in which the first

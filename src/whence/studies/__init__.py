@@ -35,16 +35,15 @@ def study(
 ) -> Path:
     """Runs a study, writes it into the folder `out`, and returns the path of its report.
 
-    Args:
-        data: one corpus or several, as whence.read takes them; most sections use the first
-        quick: a small sample, in minutes
-        other: a second model, or several, to compare with the first: fine-tuned, or of other sizes
-        text: the sentence for single examples; by default one is chosen from the corpus
-        frequency: a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
+    data       one corpus or several, as whence.read takes them; most sections use the first
+    quick      a small sample, in minutes
+    other      a second model, or several, to compare with the first: fine-tuned, or of other sizes
+    text       the sentence for single examples; by default one is chosen from the corpus
+    frequency  a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
     A study that was stopped resumes when it is started again: what was measured is kept in `out`/runs.
 
     >>> import pathlib
-    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\nA cat sat on the mat.\n" * 3)
+    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
     >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
     'report.html'
     """
