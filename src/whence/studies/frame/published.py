@@ -28,7 +28,7 @@ def published(paper: str, *keys: str) -> Any:
 def share(paper: str, *keys: str) -> Any:
     """The same as a share, where the paper prints per cent."""
     value = published(paper, *keys)
-    return _scaled(value, 100) if any("percent" in key for key in keys) else value
+    return _scaled(value, 100.0) if any("percent" in key for key in keys) else value
 
 
 def _scaled(value: Any, by: float) -> Any:

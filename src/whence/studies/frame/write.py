@@ -82,5 +82,5 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return vars(finding) | {"parts": parts}
 
 
-def _number(value: float) -> float | None:
+def _number(value: float | int) -> float | int | None:
     return value if math.isfinite(value) else None
