@@ -38,6 +38,12 @@ class Loading:
     "auto, cpu, cuda, mps."
     dtype: str = "auto"
     "auto (float32), float64, float32, bfloat16, float16."
+    device_map: str | None = None
+    "Spread a large model over the GPUs, the host and the disk: auto, balanced, balanced_low_0, sequential."
+    max_memory: str | None = None
+    "How much of each may be used, as in 0=20GB,cpu=60GB."
+    offload_folder: Path | None = None
+    "For weights on the disk that cannot be read from the checkpoint as they are."
     trust_remote_code: Annotated[bool, Parameter(negative=())] = False
     "Run model code that comes with the checkpoint."
     allow_pickle: Annotated[bool, Parameter(negative=())] = False
@@ -53,6 +59,9 @@ class Loading:
             revision=revision or self.revision,
             device=self.device,
             dtype=self.dtype,
+            device_map=self.device_map,
+            max_memory=_amounts(self.max_memory),
+            offload_folder=self.offload_folder,
             trust_remote_code=self.trust_remote_code,
             allow_pickle=self.allow_pickle,
         )
@@ -75,6 +84,17 @@ class Source:
 
     def load(self) -> "Model":
         return self.loading.load(self.model)
+
+
+def _amounts(argument: str | None) -> dict[str | int, str] | None:
+    """Devices and amounts, as whence.load takes them, from "0=20GB,cpu=60GB"."""
+    amounts: dict[str | int, str] = {}
+    for part in argument.split(",") if argument is not None else ():
+        place, _, amount = (piece.strip() for piece in part.partition("="))
+        if not place or not amount:
+            raise BadInput(f"--max-memory takes amounts as in 0=20GB,cpu=60GB, and {part!r} was given.")
+        amounts[int(place) if place.isdecimal() else place] = amount
+    return None if argument is None else amounts
 
 
 @contextmanager
