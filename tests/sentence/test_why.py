@@ -151,15 +151,6 @@ def test_a_model_without_a_head_is_refused():
         whence.why(encoder, TEXT, position=2)
 
 
-@pytest.mark.parametrize("measures", ["share", "dependence"])
-def test_quantised_weights_are_refused(measures):
-    model = whence.load(build("bert"), tiny.tokenizer())
-    dense = model.anatomy.blocks[0].output.dense
-    dense.weight = torch.nn.Parameter(dense.weight.to(torch.int8), requires_grad=False)
-    with pytest.raises(Unsupported, match=r"quantised|changed"):
-        whence.why(model, TEXT, position=2, measures=measures)
-
-
 def test_parts_that_do_not_add_up_are_refused(monkeypatch):
     real = secant.Branches.pull
     monkeypatch.setattr(secant.Branches, "pull", lambda *given: real(*given) * 1.02)
