@@ -29,11 +29,9 @@ APART = ("source", "limit", "skip_bad")  # keywords of whence.read that are opti
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Source:
-    """Which model, and how to load it."""
+class Loading:
+    """How to load a model."""
 
-    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
-    "A Hub id, a folder or a .gguf file; the built-in model when not given."
     revision: str | None = None
     "Branch, tag or commit on the Hub."
     device: str = "auto"
@@ -51,19 +49,14 @@ class Source:
     allow_pickle: Annotated[bool, Parameter(negative=())] = False
     "Read pickled checkpoints, which can run code when opened."
 
-    def named(self, model: str | None) -> "Source":
-        """The same with the model that was named without --model."""
-        if None not in (model, self.model):
-            raise BadInput(f"Two models were named, {model!r} and {self.model!r}; name one.")
-        return self if model is None else replace(self, model=model)
-
-    def load(self) -> "Model":
+    def load(self, model: str | None, revision: str | None = None) -> "Model":
+        """The model; a revision that is named with it goes before that of all."""
         from whence.models.load import load, quiet
 
         quiet(bars=sys.stderr.isatty())
         return load(
-            self.model,
-            revision=self.revision,
+            model,
+            revision=revision or self.revision,
             device=self.device,
             dtype=self.dtype,
             device_map=self.device_map,
@@ -72,6 +65,25 @@ class Source:
             trust_remote_code=self.trust_remote_code,
             allow_pickle=self.allow_pickle,
         )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source:
+    """Which model, and how to load it."""
+
+    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
+    "A Hub id, a folder or a .gguf file; the built-in model when not given."
+    loading: Loading = Loading()
+
+    def named(self, model: str | None) -> "Source":
+        """The same with the model that was named without --model."""
+        if None not in (model, self.model):
+            raise BadInput(f"Two models were named, {model!r} and {self.model!r}; name one.")
+        return self if model is None else replace(self, model=model)
+
+    def load(self) -> "Model":
+        return self.loading.load(self.model)
 
 
 def _amounts(argument: str | None) -> dict[str | int, str] | None:

@@ -36,25 +36,33 @@ def secant(block: Block, values: Affine) -> Branches:
     """One block of one sentence as it computed; `values` is its map from what the attention reads to all values."""
     assert block.parts is not None and block.projected is not None
     parts: Parts = block.parts
-    inner, outer, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
-    states, middle = block.input[0], block.middle[0]
-    read = states if parts.parallel else middle
-    before = normed(outer.before, read)
-    fed = read if outer.before is None else outer.before(read)
-    branch = parts.feed_forward(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
-    joined = middle + (branch if outer.inside is None else outer.inside(branch)) * scale
+    inner, states = parts.attention_norms, block.input[0]
     weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
     attends = Attention(values, weights, parts.projection)
     return Branches(
-        Chain((*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])), scale),
+        Chain(
+            (*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])), parts.residual_scale
+        ),
         Chain(normed(inner.after, block.before_norm[0])),
-        Chain((*before, *_fed(parts.feed_forward, fed), *normed(outer.inside, branch)), scale),
-        Chain(normed(outer.after, joined)),
+        *fed_and_finished(parts, states, block.middle[0]),
         parts.parallel,
     )
 
 
-def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "t m"]) -> tuple[Step, ...]:
+def fed_and_finished(
+    parts: Parts, states: Float[Tensor, "*b t m"], middle: Float[Tensor, "*b t m"]
+) -> tuple[Chain, Chain]:
+    """The feed-forward as it joins the residual stream, and the norm behind it, at a block's input and middle."""
+    norms, scale = parts.feed_forward_norms, parts.residual_scale
+    joins = states if parts.parallel else middle
+    read = joins if norms.before is None else norms.before(joins)
+    branch = parts.feed_forward(read) if norms.inside is not None or norms.after is not None else read  # for its norms
+    joined = middle + (branch if norms.inside is None else norms.inside(branch)) * scale
+    steps = (*normed(norms.before, joins), *_fed(parts.feed_forward, read), *normed(norms.inside, branch))
+    return Chain(steps, scale), Chain(normed(norms.after, joined))
+
+
+def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "*b t m"]) -> tuple[Step, ...]:
     """The feed-forward at what it read; of a mixture, the experts that each token had."""
     if isinstance(forward, FeedForward):
         return feed_forward(forward, read)

@@ -56,12 +56,13 @@ def _read(module: nn.Module) -> Affine:
     affine = _adapted(module)
     if affine is None or not _agrees(affine, module):
         affine = _probed(module)
+    dtype = _weights(module).dtype
     if affine is None:
         raise Unsupported(
             f"{type(module).__name__} stands where a linear layer is expected and is no affine map of what it reads;"
-            f" {MERGE}."
+            f" {MERGE if dtype.is_floating_point else 'load the model unquantised'}."
         )
-    return affine.to(_weights(module).dtype)
+    return affine.to(dtype) if dtype.is_floating_point else affine  # quantised weights, as they work out
 
 
 def is_plain(module: nn.Module) -> bool:
