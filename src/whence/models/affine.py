@@ -19,6 +19,8 @@ from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
+from whence.models.pieces import held_whole
+from whence.models.precision import product
 
 PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
@@ -35,7 +37,7 @@ class Affine:
     bias: Float[Tensor, " o"] | None
 
     def __call__(self, states: Float[Tensor, "*_ i"]) -> Float[Tensor, "*_ o"]:
-        out = states @ self.weight
+        out = product(states, self.weight)
         return out if self.bias is None else out + self.bias
 
     def to(self, dtype: torch.dtype) -> "Affine":
@@ -44,17 +46,23 @@ class Affine:
 
 def read_affine(module: nn.Module) -> Affine:
     """The map of a Linear, a Conv1D, or a wrapper around one; refused where that is not affine."""
+    with held_whole(module):
+        return _read(module)
+
+
+def _read(module: nn.Module) -> Affine:
     if is_plain(module):
         return _stored(module)
     affine = _adapted(module)
     if affine is None or not _agrees(affine, module):
         affine = _probed(module)
+    dtype = _weights(module).dtype
     if affine is None:
         raise Unsupported(
             f"{type(module).__name__} stands where a linear layer is expected and is no affine map of what it reads;"
-            f" {MERGE}."
+            f" {MERGE if dtype.is_floating_point else 'load the model unquantised'}."
         )
-    return affine.to(_weights(module).dtype)
+    return affine.to(dtype) if dtype.is_floating_point else affine  # quantised weights, as they work out
 
 
 def is_plain(module: nn.Module) -> bool:
@@ -124,6 +132,11 @@ def _agrees(affine: Affine, module: nn.Module) -> bool:
 
 def is_affine(module: nn.Module) -> bool:
     """Whether f(x + y) + f(0) = f(x) + f(y) for random vectors."""
+    with held_whole(module):
+        return _adds_up(module)
+
+
+def _adds_up(module: nn.Module) -> bool:
     first, second = _probes(module).chunk(2)
     try:
         outputs = _response(module, torch.cat([first, second, first + second, torch.zeros_like(first)]))
