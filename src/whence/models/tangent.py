@@ -90,11 +90,11 @@ class Step:
 
     def attends(self, directions: Float[Tensor, "k t m"]) -> tuple[Tensor, Tensor, Tensor]:
         """Tangents of queries, keys and values alone [k h t d]; the block stops at its attention."""
-        return vmap(lambda direction: jvp(_until_attention(self.block), (self.states,), (direction,))[1])(directions)
+        return vmap(lambda direction: jvp(until_attention(self.block), (self.states,), (direction,))[1])(directions)
 
     def attends_back(self, queries: Tensor, keys: Tensor, values: Tensor) -> Float[Tensor, "k t m"]:
         """The transpose: from cotangents of queries, keys and values to those of the input."""
-        back = vjp(_until_attention(self.block), self.states)[1]
+        back = vjp(until_attention(self.block), self.states)[1]
         return vmap(lambda *cotangents: back(cotangents)[0])(queries, keys, values)
 
     def writes(self, directions: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
@@ -115,11 +115,12 @@ class Step:
         tangents, expected = self.reference
         return apart(push(tangents), expected) <= AGREE
 
-    def agrees_back(self, pull: Function) -> bool:
-        """The same of a VJP."""
-        cotangents = self._drawn
+    def agrees_back(self, pull: Function, tokens: slice = slice(None)) -> bool:  # noqa: B008
+        """The same of a VJP; among some tokens, of cotangents that are zero at all others."""
+        cotangents = torch.zeros_like(self._drawn)
+        cotangents[:, tokens] = self._drawn[:, tokens]
         expected = torch.stack([pulled(self.block, self.states, cotangent) for cotangent in cotangents])
-        return apart(pull(cotangents), expected) <= AGREE
+        return apart(pull(cotangents[:, tokens]), expected[:, tokens]) <= AGREE
 
     @cached_property
     def reference(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
@@ -227,7 +228,7 @@ def _cut(block: Function, states: Tensor, heads: Tensor) -> tuple[Tensor, Tensor
     return inputs[0], inputs[1], inputs[2], output
 
 
-def _until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
+def until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """Queries, keys and values as a function of the block's input."""
 
     def function(states: Tensor) -> tuple[Tensor, ...]:
