@@ -126,7 +126,7 @@ def _reads(step: Step) -> Reads | None:
 
 
 def _turns(step: Step, watched: "_Watched", width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """How queries, keys and values of each head move with the products they come from, a direction of all heads at once."""
+    """How queries, keys and values of each head move with the products they come from: all heads at once."""
     products = torch.cat(watched.outputs, dim=-1)
     unit = torch.eye(width, dtype=products.dtype, device=products.device)
     directions = repeat(unit, "i d -> i t (h d)", t=len(products), h=products.shape[-1] // width)

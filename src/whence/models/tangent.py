@@ -115,7 +115,7 @@ class Step:
         tangents, expected = self.reference
         return apart(push(tangents), expected) <= AGREE
 
-    def agrees_back(self, pull: Function, tokens: slice = slice(None)) -> bool:  # noqa: B008
+    def agrees_back(self, pull: Function, tokens: slice = slice(None)) -> bool:
         """The same of a VJP; among some tokens, of cotangents that are zero at all others."""
         cotangents = torch.zeros_like(self._drawn)
         cotangents[:, tokens] = self._drawn[:, tokens]

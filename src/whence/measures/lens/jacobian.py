@@ -8,7 +8,7 @@ one covector that starts at every token of V at once, pulled back through all la
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -28,7 +28,7 @@ from whence.models.tangent import Chain, Step, pulled
 
 Matrices = Float[Tensor, "layer m m"]
 # how far one direction may be from a backward pass through the model's own code: rounding over all layers
-CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3}
+CLOSE = {torch.float64: 1e-5, torch.float32: 1e-3}
 ROOM = 2**30  # bytes of covectors at once, the same on every machine, because the last digits depend on it
 
 
@@ -45,9 +45,10 @@ class Averaged:
         """Without the skipped ones and, in a decoder, without the last, which has nothing to predict."""
         last = tokens - 1 if causal else tokens
         if last <= skip:
+            without = f"{skip} skipped{' and the last left out' if causal else ''}"
             raise BadInput(
-                f"The text is {tokens:,} tokens long, and with {skip} skipped{' and the last left out' if causal else ''}"
-                " none is left; give longer texts, or skip fewer (skip, --skip)."
+                f"The text is {tokens:,} tokens long, and with {without} none is left;"
+                " give longer texts, or skip fewer (skip, --skip)."
             )
         return cls(slice(skip, last), causal, tokens)
 
@@ -64,7 +65,7 @@ class Averaged:
 def jacobians(
     anatomy: Anatomy, batch: Batch, skip: int, layers: Sequence[int], progress: Callable[[], None] = lambda: None
 ) -> Matrices:
-    """J_l of one text at some layers (0 is the output of the embeddings): output x input; progress() for every block."""
+    """J_l of one text at some layers, output x input; 0 is the output of the embeddings."""
     averaged = Averaged.of(batch.ids.shape[1], skip, anatomy.causal)
     with linearised(anatomy, batch) as chain:
         if chain.stack is not None:
@@ -74,9 +75,7 @@ def jacobians(
     return found
 
 
-def _through_blocks(
-    chain: Chain, averaged: Averaged, layers: Sequence[int], progress: Callable[[], None]
-) -> Matrices:
+def _through_blocks(chain: Chain, averaged: Averaged, layers: Sequence[int], progress: Callable[[], None]) -> Matrices:
     states, last = chain.states, len(chain.steps)
     width, reached = states.shape[-1], averaged.reached
     tokens = reached.stop - reached.start
@@ -95,6 +94,7 @@ def _through_blocks(
     return found
 
 
+@runtime_checkable
 class _Pulls(Protocol):
     def pull(self, covectors: Covectors, /) -> Covectors: ...
 
