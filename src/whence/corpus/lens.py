@@ -81,20 +81,32 @@ def lens(
     J_l is the mean over texts of how the states of the last layer move with those of layer l: over all later tokens
     in a decoder, all tokens in an encoder. A state is read as W_U norm(J_l h); see `Lens.read`.
 
-    layers     0 (the output of the embeddings) to the last, for which J is the identity; all by default
-    skip       leading tokens that are left out, 16 in a decoder and none in an encoder by default
-    length     of each text, no more tokens than these are used
-    texts      no more texts than these
-    error      stop before, once read-outs are as exact as this: the standard error of J_l h in terms of its length,
-               over the states of the texts, at the layer where it is largest
-    tuned      also fit a tuned lens, by ridge regression on the same states
-    out        a folder that keeps the parts, so that the same call resumes; the lens is written there, too
-    engine, address, workers, threads   as in `whence.run`
-    part_size  texts per part: what is lost at most when a fit is stopped. A part keeps one matrix per layer on disk
+    Args:
+        model: a loaded model; it needs derivatives and, to be read, an LM head
+        corpus: any iterable of texts, pairs or sentences; `whence.read` gives one
+        layers: 0 (the output of the embeddings) to the last, for which J is the identity; all by default
+        skip: leading tokens that are left out, 16 in a decoder and none in an encoder by default
+        length: of each text, no more tokens than these are used
+        texts: no more texts than these
+        error: stop before, once read-outs are as exact as this: the standard error of J_l h in terms of its length,
+            over the states of the texts, at the layer where it is largest
+        tuned: also fit a tuned lens, by ridge regression on the same states
+        out: a folder that keeps the parts, so that the same call resumes; the lens is written there, too
+        engine: "local", or "ray"
+        address: of a Ray cluster; one on this machine when None
+        workers: how many Ray workers; as many as the cluster has room for when None
+        threads: of the process or of each worker; the last digits depend on it
+        part_size: texts per part: what is lost at most when a fit is stopped; a twentieth of `texts` by default.
+            Every part keeps one matrix per layer on disk
+        progress: progress(done, total) counts texts, and may end the fit by raising
 
-    >>> lens = whence.lens(whence.load(), ["Paris is the capital of France.", "A cat sat."], layers=[3, 6])
-    >>> lens.matrices.dims, bool((lens.matrices.sel(layer=6).values.diagonal() == 1).all())
-    (('layer', 'output', 'input'), True)
+    Returns:
+        The lens: `matrices`, `standard_errors`, `error`; `read(model, text)`, `directions(model, token)`, `save(path)`.
+
+    Examples:
+        >>> lens = whence.lens(whence.load(), ["Paris is the capital of France.", "A cat sat."], layers=[3, 6])
+        >>> lens.matrices.dims, bool((lens.matrices.sel(layer=6).values.diagonal() == 1).all())
+        (('layer', 'output', 'input'), True)
     """
     plan = _planned(loaded(model), layers, skip, length, texts, threads, part_size)
     error = None if error is None else positive("error", error)

@@ -116,20 +116,26 @@ class Lens:
     ) -> xarray.Dataset:
         """What every state of a text is disposed to say.
 
-        k       how many of the best tokens are named
-        lenses  "jacobian", "logit" (the state as it is), "tuned" (the ridge regression fitted on the same texts);
-                all that there are by default
-        layers  only these, 0 is the output of the embeddings
+        Args:
+            model: the model that the lens was fitted to
+            text: a text, a pair, a chat, or token ids
+            k: how many of the best tokens are named
+            lenses: "jacobian", "logit" (the state as it is), "tuned" (the ridge regression on the same texts); all
+                that there are by default
+            layers: only these, 0 is the output of the embeddings
+            truncate: cut a text that is longer than the model takes
 
-        candidate_token, probability (lens, layer, token, candidate)  the best tokens; `probability_se` is the standard
-                                                         error of the Jacobian lens over groups of texts, to first order
-        answer_probability, place (lens, layer, token)   of the model's own answer there, `answer_token` (token)
-        divergence (lens, layer, token)                  of the prediction from the model's own, in nats
-        agreement (lens, layer)                          share of tokens whose best token is the model's own answer
+        Returns:
+            A Dataset: candidate_token, probability (lens, layer, token, candidate), the best tokens, and
+            probability_se, the standard error of the Jacobian lens over groups of texts, to first order;
+            answer_probability and place (lens, layer, token) of the model's own answer there, answer_token (token);
+            divergence (lens, layer, token) of the prediction from the model's own, in nats; agreement (lens, layer),
+            the share of tokens whose best token is the model's own answer.
 
-        >>> lens = whence.lens(whence.load(), ["Paris is the capital of France.", "A cat sat."], layers=[3, 6])
-        >>> lens.read(whence.load(), "Paris is the capital of [MASK].").place.dims
-        ('lens', 'layer', 'token')
+        Examples:
+            >>> lens = whence.lens(whence.load(), ["Paris is the capital of France.", "A cat sat."], layers=[3, 6])
+            >>> lens.read(whence.load(), "Paris is the capital of [MASK].").place.dims
+            ('lens', 'layer', 'token')
         """
         self.check(model)
         stages_of(model.anatomy)  # refuses a model without a head

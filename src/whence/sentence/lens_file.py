@@ -67,16 +67,24 @@ def load_lens(
 ) -> Lens:
     """A lens that `lens.save` or a fit has written, or one that others have published; checked against `model`.
 
-    source        a file, the folder of a fit (out=), or a repository on the Hub with the name of a `file` in it
-    allow_pickle  published lenses are pickles of PyTorch; they are read as weights only, and not unless this says so
-
     A file of ours knows the weights that it was fitted to. A published one (of the Jacobian lens' authors, and of
     TransformerLens, which writes the same) knows a width and layers, and sometimes the model's name: block numbers
     from 0 become layers from 1, and standard errors and the tuned lens are missing.
 
-    >>> lens = whence.lens(whence.load(), ["Paris is the capital of France.", "A cat sat."], layers=[6])
-    >>> whence.load_lens(lens.save("tiny.safetensors"), whence.load()).layers
-    (6,)
+    Args:
+        source: a file, the folder of a fit (out=), or a repository on the Hub, with a `file` in it
+        model: the model that it is to belong to; `Lens.read` checks it as well
+        file: of the repository
+        allow_pickle: published lenses are pickles of PyTorch; they are read as weights only, and not unless this says
+            so
+
+    Returns:
+        The lens.
+
+    Examples:
+        >>> lens = whence.lens(whence.load(), ["Paris is the capital of France.", "A cat sat."], layers=[6])
+        >>> whence.load_lens(lens.save("tiny.safetensors"), whence.load()).layers
+        (6,)
     """
     path = _found(source, file)
     lens = _published(path, allow_pickle) if path.suffix in PICKLED else _ours(path)
