@@ -96,7 +96,7 @@ def lens(
         address: of a Ray cluster; one on this machine when None
         workers: how many Ray workers; as many as the cluster has room for when None
         threads: of the process or of each worker; the last digits depend on it
-        part_size: texts per part: what is lost at most when a fit is stopped; a twentieth of `texts` by default.
+        part_size: texts per part: what is lost at most when a fit is stopped; a twentieth of them by default.
             Every part keeps one matrix per layer on disk
         progress: progress(done, total) counts texts, and may end the fit by raising
 
@@ -108,12 +108,13 @@ def lens(
         >>> lens.matrices.dims, bool((lens.matrices.sel(layer=6).values.diagonal() == 1).all())
         (('layer', 'output', 'input'), True)
     """
-    plan = _planned(loaded(model), layers, skip, length, texts, threads, part_size)
+    _check(loaded(model))
     error = None if error is None else positive("error", error)
     workers = None if workers is None else whole("workers", workers, 1, WORKERS)
     chosen = list(map(sentence, islice(sentences(corpus), whole("texts", texts, 1))))
     if not chosen:
         raise BadInput("The corpus is empty; give at least one text.")
+    plan = _planned(model, layers, skip, length, len(chosen), threads, part_size)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory()) if out is None else out
         store = at(folder)
@@ -308,15 +309,26 @@ def _cut(batch: Batch, length: int) -> Batch:
     return Batch(batch.ids[:, :length], batch.mask[:, :length], segments)
 
 
-def _planned(model: Model, layers: Any, skip: Any, length: Any, texts: Any, threads: Any, part_size: Any) -> Plan:
+def _check(model: Model) -> None:
     if DERIVATIVES - model.gives:
         raise Unsupported(f"A lens needs derivatives, which the family {model.anatomy.family!r} does not give.")
+
+
+def _planned(
+    model: Model,
+    layers: int | Iterable[int] | None,
+    skip: int | None,
+    length: int,
+    count: int,
+    threads: int | None,
+    part_size: int | None,
+) -> Plan:
     last = model.anatomy.layers
     chosen = range(last + 1) if layers is None else sorted(set(_arguments.layers(layers, 0, last)))
     return Plan(
         layers=tuple(chosen),
         skip=(SKIP if model.anatomy.causal else 0) if skip is None else whole("skip", skip, 0),
         length=whole("length", length, 1),
-        part_size=-(-texts // PARTS) if part_size is None else whole("part_size", part_size, 1),
+        part_size=-(-count // PARTS) if part_size is None else whole("part_size", part_size, 1),
         threads=torch.get_num_threads() if threads is None else whole("threads", threads, 1),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,41 @@ class Lens:
         texts = {"text": encoded.sentence.text, "pair": encoded.sentence.pair or ""}
         attributes = provenance(model, ["lens"], {"k": k, "lens": self._told}) | texts
         return dataset.assign_coords(coordinates).assign_attrs(attributes)
+
+    def trace(
+        self,
+        model: Model,
+        text: object,
+        token: int,
+        k: int = 5,
+        *,
+        truncate: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> xarray.Dataset:
+        """One hidden token from both sides, at every layer of the lens: whence it came, and whither it goes.
+
+        Args:
+            model: the model that the lens was fitted to
+            text: a text, a pair, a chat, or token ids
+            token: its position in the text, from the end when negative
+            k: how many of the best tokens are named
+            truncate: cut a text that is longer than the model takes
+            progress: progress(done, total) of the contributions
+
+        Returns:
+            A Dataset: what `read` says of this token (lens, layer, candidate); contribution and decomposition_share
+            (layer, source), what each input token has to do with it, from layer 1; share (predicted, layer), the
+            signed part of each later prediction's logit that this token's state gave, and share_of_all, that part of
+            the sizes of all parts. Where the model gives no secant, decomposition and shares are missing.
+
+        Examples:
+            >>> lens = whence.lens(whence.load(), ["Paris is the capital of France.", "A cat sat."], layers=[3, 6])
+            >>> lens.trace(whence.load(), "Paris is [MASK].", 1).share.dims
+            ('predicted', 'layer')
+        """
+        from whence.sentence.lens_trace import trace
+
+        return trace(self, model, text, token, k, truncate, progress)
 
     def check(self, model: Model) -> None:
         """Refuses a model that the lens was not fitted to."""

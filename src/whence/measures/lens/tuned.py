@@ -44,7 +44,7 @@ class _Moments:
         return cls(len(states), mean, shift, x.T @ x, d.T @ x, float(d.square().sum()))
 
 
-def tuned(states: Sequence[Float[Tensor, "layer n m"]], last: Sequence[Float[Tensor, "n m"]]) -> Tuned:
+def tuned(states: Sequence[Float[Tensor, "layer _ m"]], last: Sequence[Float[Tensor, "_ m"]]) -> Tuned:
     """Fitted to the states of all texts, which come in several groups of texts; the last layer's beside them."""
     fitted = [
         _fitted([group[layer].double() for group in states], [group.double() for group in last])
@@ -55,7 +55,7 @@ def tuned(states: Sequence[Float[Tensor, "layer n m"]], last: Sequence[Float[Ten
 
 
 def _fitted(
-    states: list[Float[Tensor, "n m"]], last: list[Float[Tensor, "n m"]]
+    states: list[Float[Tensor, "_ m"]], last: list[Float[Tensor, "_ m"]]
 ) -> tuple[Float[Tensor, "m m"], Float[Tensor, " m"], float, float]:
     halves = [
         _Moments.of(torch.cat(states[half::2]), torch.cat(last[half::2]) - torch.cat(states[half::2]))
