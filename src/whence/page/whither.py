@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CAME = {
     "contribution": "How much each input token has to do with this token, by the norm of its derivative",
-    "decomposition_share": "How much of the lengths of the vectors that this token is the sum of came from each input token",
+    "decomposition_share": "Of the lengths of the vectors that this token is the sum of, the part of each input token",
 }
 
 
@@ -28,12 +28,12 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
     data = record(words)
     chosen = _opened(words)
     return {
-        "title": _plain(finding(words.isel(token=chosen))),
+        "finding": _plain(finding(words.isel(token=chosen)).replace(" %", "\N{NO-BREAK SPACE}%")),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
         "lenses": [{"name": str(kind), "title": TITLES[str(kind)]} for kind in ds["lens"].values],
         "layers": data["layers"],
         "agreement": data["agreement"] if not traced else {},
-        "tokens": data["tokens"],
+        "tokens": [token | {"shown": token["token"]} for token in data["tokens"]],
         "opened": chosen,
         "trace": _trace(ds) if traced else None,
         "palette": {

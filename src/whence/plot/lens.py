@@ -13,8 +13,8 @@ TITLES = {"jacobian": "Jacobian lens", "logit": "logit lens", "tuned": "tuned le
 
 
 def is_read_out(ds: Any) -> bool:
-    """Whether this is a Dataset of `Lens.read`."""
-    return {"lens", "layer", "token", "candidate"} <= set(getattr(ds, "dims", ())) and "place" in ds
+    """Whether this is a Dataset of `Lens.read` or `Lens.trace`."""
+    return {"lens", "layer", "candidate"} <= set(getattr(ds, "dims", ())) and "place" in ds
 
 
 def record(ds: xarray.Dataset) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import * as sides from "./views/sides.js";
  * @typedef {{ token: number, sources: string[], came: Record<string, (number | null)[][]>,
  *   meaning: Record<string, string>, given: null | { predicted: number[], tokens: string[], probability: number[],
  *   share: number[][], share_of_all: number[][] } }} Trace
- * @typedef {{ title: string, attrs: Record<string, string>, lenses: { name: string, title: string }[],
+ * @typedef {{ finding: string, attrs: Record<string, string>, lenses: { name: string, title: string }[],
  *   layers: number[], agreement: Record<string, number[]>, tokens: Read[], opened: number, trace: Trace | null,
  *   palette: Record<string, import("./core/scale.js").Palette> }} Lensed
  * @typedef {{ lens: string, token: number, layer: number, theme: string }} Selected  `layer` by place
@@ -56,7 +56,7 @@ function middle({ layers }) {
 function build(root, data) {
   const model = [data.attrs.model, data.attrs.revision && `@ ${data.attrs.revision.slice(0, 12)}`].filter(Boolean),
     subtitle = h("p", { class: "subtitle" }, h("bdi", {}, model.join(" ")), ` · ${data.attrs.text}`),
-    header = h("header", { class: "header" }, h("h1", {}, data.title), subtitle),
+    header = h("header", { class: "header" }, h("h1", {}, data.finding), subtitle),
     choices = h("div", { class: "toggle", role: "group", "aria-label": "Lens" }),
     theme = h("button", { type: "button", class: "theme" }),
     bar = h("nav", { class: "bar", "aria-label": "Selection" }, h("div", { class: "selection" }, choices, theme)),

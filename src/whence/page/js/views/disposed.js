@@ -49,7 +49,9 @@ function build(container, data, set) {
   const heads = data.tokens.map(({ token }) => h("th", { scope: "col", dir: "auto" }, token)),
     agreement = data.layers.map(() => h("td", { class: "number" }));
   const cells = data.layers.map((_, layer) =>
-    data.tokens.map((__, token) => h("button", { type: "button", class: "said", onclick: () => set({ layer, token }) })),
+    data.tokens.map((__, token) =>
+      h("button", { type: "button", class: "said", onclick: () => set({ layer, token }) }),
+    ),
   );
   const body = data.layers.map((layer, row) => [row, h("tr", {}, h("th", { scope: "row" }, String(layer)))]);
   for (const [row, line] of /** @type {[number, HTMLElement][]} */ (body)) {
@@ -60,7 +62,8 @@ function build(container, data, set) {
   const head = h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "layer"), ...heads, ...last)),
     lines = body.map(([, line]) => /** @type {HTMLElement} */ (line)).reverse(),
     table = h("table", { class: "disposed" }, head, h("tbody", {}, ...lines));
-  const key = "The best token of each state by the chosen lens, darker the more probable; bold where it is the model’s own.",
+  const key =
+      "The best token of each state by the chosen lens, darker the more probable; bold where it is the model’s own.",
     found = h("div", { "aria-live": "polite" });
   container.append(h("h2", {}, "What each state is disposed to say"), h("p", { class: "subtitle" }, key));
   container.append(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "States" }, table), found);
@@ -76,7 +79,13 @@ function detail(container, data, { token, layer }) {
       h("tr", {}, h("td", { dir: "auto" }, word), h("td", { class: "number" }, sure(share, error))),
     );
     const note = `${answer}: place ${place.toLocaleString("en")}, ${percent(own)}`;
-    return h("div", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, ...rows)), h("p", { class: "subtitle" }, note));
+    return h(
+      "div",
+      {},
+      h("h3", {}, title),
+      h("table", {}, h("tbody", {}, ...rows)),
+      h("p", { class: "subtitle" }, note),
+    );
   });
   const heading = `“${name}” at layer ${data.layers[layer]}; the model says “${answer}” (${percent(probability)})`;
   container.replaceChildren(h("h3", {}, heading), h("div", { class: "besides" }, ...blocks));
@@ -84,5 +93,7 @@ function detail(container, data, { token, layer }) {
 
 /** A probability with its standard error, where that is known. @param {number} share @param {number | null} error */
 export function sure(share, error) {
-  return error === null || error < 0.0005 ? percent(share) : `${percent(share).replace(/\s?%$/, "")} ± ${percent(error)}`;
+  return error === null || error < 0.0005
+    ? percent(share)
+    : `${percent(share).replace(/\s?%$/, "")} ± ${percent(error)}`;
 }

@@ -39,7 +39,8 @@ function shaded(chips, row, own, palette) {
 }
 
 /**
- * @param {HTMLElement[]} chips @param {NonNullable<Trace["given"]>} given @param {number} layer @param {Palette} palette
+ * @param {HTMLElement[]} chips @param {NonNullable<Trace["given"]>} given @param {number} layer
+ * @param {Palette} palette
  */
 function gave(chips, { tokens, predicted, probability, share, share_of_all: parts }, layer, palette) {
   const end = Math.max(...parts[layer].map(Math.abs)) || 1,
