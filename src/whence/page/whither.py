@@ -15,24 +15,27 @@ if TYPE_CHECKING:
     import xarray
 
 CAME = {
-    "contribution": "How much each input token has to do with this token, by the norm of its derivative",
-    "decomposition_share": "Of the lengths of the vectors that this token is the sum of, the part of each input token",
+    "contribution": "how much each input token has to do with this token, by the norm of its derivative",
+    "decomposition_share": "of the lengths of the vectors that this token is the sum of, the part of each input token",
 }
 
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
     traced = "token" not in ds.dims
-    read = ds.expand_dims("token") if traced else ds
+    read = ds.drop_vars("agreement").expand_dims("token") if traced else ds
     words = read.assign_coords(token_text=("token", np.atleast_1d(ds["token_text"].values)))
     data = record(words)
     chosen = _opened(words)
     return {
         "finding": _plain(finding(words.isel(token=chosen)).replace(" %", "\N{NO-BREAK SPACE}%")),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
-        "lenses": [{"name": str(kind), "title": TITLES[str(kind)]} for kind in ds["lens"].values],
+        "lenses": [
+            {"name": str(kind), "title": TITLES[str(kind)][0].upper() + TITLES[str(kind)][1:]}
+            for kind in ds["lens"].values
+        ],
         "layers": data["layers"],
-        "agreement": data["agreement"] if not traced else {},
+        "agreement": data["agreement"],
         "tokens": [token | {"shown": token["token"]} for token in data["tokens"]],
         "opened": chosen,
         "trace": _trace(ds) if traced else None,

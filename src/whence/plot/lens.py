@@ -20,10 +20,8 @@ def is_read_out(ds: Any) -> bool:
 def record(ds: xarray.Dataset) -> dict[str, Any]:
     """One entry per token, in it one per layer, in that one per lens."""
     tokens = [_token(ds.isel(token=place)) for place in range(ds.sizes["token"])]
-    agreement = {
-        str(kind): [round(float(value), 4) for value in ds["agreement"].sel(lens=kind).values]
-        for kind in ds["lens"].values
-    }
+    shares = ds.data_vars.get("agreement")
+    agreement = {} if shares is None else {str(kind): _numbers(shares.sel(lens=kind)) for kind in ds["lens"].values}
     about = {name: ds.attrs[name] for name in ("model", "text", "parameters") if name in ds.attrs}
     return about | {"layers": ds["layer"].values.tolist(), "agreement": agreement, "tokens": tokens}
 
@@ -48,6 +46,10 @@ def _cell(ds: xarray.Dataset) -> dict[str, Any]:
         "answer_probability": _number(ds["answer_probability"].item()),
         "best": [[legible(str(token)), _number(share), _number(error)] for token, share, error in rows],
     }
+
+
+def _numbers(values: xarray.DataArray) -> list[float | None]:
+    return [_number(value) for value in values.values.tolist()]
 
 
 def _number(value: float) -> float | None:

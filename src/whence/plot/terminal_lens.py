@@ -50,7 +50,7 @@ def finding(ds: xarray.Dataset) -> str:
     sure = chance(float(ds["final_probability"]))
     said = [f"{TITLES[str(kind)]} {_known(settled(ds.sel(lens=kind)))}" for kind in ds["lens"].values]
     at = legible(str(ds["token_text"].item()))
-    return f"At {_closed(at)} the model says {_closed(answer)} ({sure}); said by the {', the '.join(said)}."
+    return f"At “{_closed(at)}” the model says “{_closed(answer)}” ({sure}); said by the {', the '.join(said)}."
 
 
 def settled(ds: xarray.Dataset) -> int | None:

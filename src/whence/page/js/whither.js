@@ -61,7 +61,7 @@ function build(root, data) {
     theme = h("button", { type: "button", class: "theme" }),
     bar = h("nav", { class: "bar", "aria-label": "Selection" }, h("div", { class: "selection" }, choices, theme)),
     grid = h("section", { class: "panel" }),
-    beside = h("section", { class: "panel" });
+    beside = h("section", {});
   beside.hidden = !data.trace;
   root.append(header, bar, beside, grid);
   return { choices, theme, grid, sides: beside };
