@@ -76,7 +76,6 @@ def fit(
     from whence.text import readers
 
     sentences = readers.read(corpus, **reading(read))
-    asked = {"engine": engine, "address": address, "workers": workers, "threads": threads, "part_size": part_size}
     model = source.load()
     with going_on(out), progress() as report:
         found = fitted(
@@ -88,8 +87,12 @@ def fit(
             texts=texts,
             error=error,
             out=out,
+            engine=engine,
+            address=address,
+            workers=workers,
+            threads=threads,
+            part_size=part_size,
             progress=report,
-            **asked,
         )
     _print_fit(found, out / FILE)
 
@@ -134,7 +137,7 @@ def read(
     if out is not None:
         check_file(out, (".html", ".htm", ".nc"))
     content = text_of(text, "lens read")
-    loaded = load_lens(lens, allow_pickle=source.allow_pickle)
+    loaded = load_lens(lens, allow_pickle=source.loading.allow_pickle)
     model = source.load()
     dataset = loaded.read(model, content, top, layers=layers, truncate=truncate)
     chosen = _positions(dataset, position, model)
