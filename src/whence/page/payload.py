@@ -18,6 +18,7 @@ from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
 from whence.plot.predictions import Prediction, headline, predictions
 from whence.plot.sinks import sinks
 from whence.plot.style import LM_HEAD, SUMS, WORDINGS
+from whence.plot.terms import STEPS, terms
 
 if TYPE_CHECKING:
     import xarray
@@ -66,10 +67,12 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "lens": lens(ds),
         "sinks": sinks(ds),
         "lm_head": LM_HEAD,
+        "steps": STEPS,
         "panels": panels(ds),
         "styles": {name: _style(name) for name in styled},
         "wordings": {name: asdict(wording) for name, wording in WORDINGS.items()},
         "palette": _palette(styled),
+        "terms": terms(),
     }
 
 

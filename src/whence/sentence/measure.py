@@ -62,7 +62,7 @@ def measure(
     has and another does not is NaN in the other. In a decoder, the coordinate `sink` labels the rows in which the first
     token holds more than half of the attention (mean of heads), and `head_sink` those of every head.
 
-    >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
+    >>> ds = whence.measure(whence.load(), "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"], targets=[6])
     >>> dict(ds.mixing.sizes)
     {'analysis': 5, 'layer': 6, 'target': 1}
     """

@@ -79,7 +79,7 @@ def why(
     Layer 0 is the output of the embeddings. A share says what the prediction was made of, with attention weights, norm
     scales and activation slopes as they were; a dependence how it would change.
 
-    >>> ds = whence.why(whence.load(), "Paris is the capital of [MASK].")
+    >>> ds = whence.why(whence.load(), "The keys to the cabinet [MASK] on the table.")
     >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
     True
     """
