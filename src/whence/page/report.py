@@ -21,13 +21,20 @@ if TYPE_CHECKING:
 
 
 def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dataset | None = None) -> Path:
-    """The path of the page written for this sentence, or this explained prediction: one file that opens offline.
+    """Writes a page about one text: one file that opens offline.
 
-    `reasons` is what whence.why gives for the same sentence: the page begins with it.
+    Args:
+        ds: what `whence.measure` or `whence.why` gives
+        path: where the page is written
+        reasons: what `whence.why` gives for the same text, with which the page then begins
 
-    >>> ds = whence.measure(whence.load(), "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"])
-    >>> whence.report(ds, "page.html").name
-    'page.html'
+    Returns:
+        The path of the page.
+
+    Examples:
+        >>> ds = whence.measure(whence.load(), "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"])
+        >>> whence.report(ds, "page.html").name
+        'page.html'
     """
     file = Path(path)
     if not file.parent.is_dir():

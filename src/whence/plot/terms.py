@@ -1,4 +1,4 @@
-"""What the words on a page mean: the rows of docs/glossary.md that a reader can point at, and the steps of the LM head."""
+"""What the words on a page mean: rows of docs/glossary.md that a reader can point at, and the steps of the LM head."""
 
 TERMS = {
     "token": "what the tokenizer makes of a text; has a place in the sequence, counted from 0",
@@ -14,7 +14,7 @@ TERMS = {
     "rollout": "maps of shares multiplied over layers (Abnar & Zuidema 2020); vectors that cancel still add up",
     "sink": "a decoder's first token, in rows of which it holds more than half of the attention",
     "constants": "what biases and shifts gave: it belongs to no token",
-    "norms": "sizes of the vectors that tokens hand over, rather than the weights they are given (Kobayashi et al. 2020)",
+    "norms": "sizes of the vectors that tokens hand over, not the weights they are given (Kobayashi et al. 2020)",
     "residual": "the connection that hands a token's vector on to the next layer as it is",
     "layer norm": "the step that centres a vector, sets it to a fixed length and weighs its dimensions",
     "LM head": "what turns the last layer into logits; its steps are stages",
