@@ -14,7 +14,7 @@ from whence.page.fields import ERROR, PER_LAYER, fields, flows, head_maps, maps
 from whence.page.lens import lens
 from whence.page.rows import filled, measured
 from whence.plot import finding, flattened, legible, style
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, opposed
 from whence.plot.predictions import Prediction, headline, predictions
 from whence.plot.sinks import sinks
 from whence.plot.style import LM_HEAD, SUMS, WORDINGS
@@ -73,6 +73,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "wordings": {name: asdict(wording) for name, wording in WORDINGS.items()},
         "palette": _palette(styled),
         "terms": terms(),
+        "signed": {theme: opposed(theme) for theme in THEMES},
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from whence.page.arrays import exact
 from whence.plot import legible
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
+from whence.plot.palette import FURNITURE, SEQUENTIAL, THEMES, opposed
 from whence.plot.terms import terms
 from whence.plot.why import (
     CONSTANTS,
@@ -102,7 +102,7 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
         "words": WORDS,
         "terms": terms(),
         "palette": {
-            theme: {**FURNITURE[theme], "sequential": SEQUENTIAL[theme], "diverging": DIVERGING[theme], "measures": {}}
+            theme: {**FURNITURE[theme], "sequential": SEQUENTIAL[theme], "diverging": opposed(theme), "measures": {}}
             for theme in THEMES
         },
         "state": f"token={found[0].position}&layer=0",

@@ -61,7 +61,7 @@ def answer(
     if len(so_far) + more > MOST:
         raise BadInput(f"An answer has at most {MOST} tokens here, and this one would have {len(so_far) + more}.")
     if so_far:
-        text = question(model, text, None, None, Answer(so_far), False).encoded.batch["input_ids"][0].tolist()
+        text = question(model, text, None, None, Answer(so_far), False).encoded.batch.ids[0].tolist()
     fresh = question(model, text, None, None, Answer(generate=more), False).tokens or []
     progress(1, 1)
     end = np.atleast_1d(getattr(model.model.generation_config, "eos_token_id", None) or [])

@@ -23,7 +23,7 @@ import { number, percent } from "./scale.js";
  *   absent: Record<string, number[]>, predictions: Prediction[], lens: Lens[], lm_head: Record<string, string>,
  *   sinks: { words?: Record<string, string>, rows?: string[], heads?: string[][] },
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
- *   terms: Record<string, string>, steps: Record<string, string>,
+ *   terms: Record<string, string>, signed: Record<string, string[]>, steps: Record<string, string>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
  *   why?: any,
  *   cache: Map<string, any> }} Data

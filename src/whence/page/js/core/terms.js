@@ -39,7 +39,12 @@ function term({ term, meaning }) {
       show({ clientX: left, clientY: bottom });
     };
   const act = {
-    ...{ onpointermove: show, onpointerleave: hush, onblur: hush, onkeydown: ({ key }) => key === "Escape" && hush() },
+    ...{
+      onpointermove: show,
+      onpointerleave: hush,
+      onblur: hush,
+      onkeydown: ({ key }) => void (key === "Escape" && hush()),
+    },
     onclick: (event) => {
       below(event);
       announce(`${term}: ${meaning}`);

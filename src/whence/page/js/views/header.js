@@ -25,7 +25,8 @@ export function render(container, data, state, palette) {
     const at = why ? askedAt(why, place) : -1;
     state.set({ ...(at >= 0 ? { at } : {}), ...(isShared(data, place) ? { token: place, source: place } : {}) });
   };
-  hero.render(picture, story(data, state), palette, choose);
+  const colors = why?.palette[state.shade] ?? { ...palette, diverging: data.signed[state.shade] };
+  hero.render(picture, story(data, state), colors, choose);
 }
 
 /** @param {Data} data @param {State} state @returns {import("./hero.js").Story} */

@@ -152,14 +152,14 @@ function fill(parts, words, ghost, excerpt, unfold) {
 
 /** @param {ReturnType<typeof build>} parts @param {Story} story @param {Palette} palette */
 function shade({ chips }, { parts, end, own, predicted, chosen }, palette) {
-  const tinted = (color) => scale({ ...palette, sequential: [palette.paper, color] }, end, false),
-    [blue, amber, against] = [scale(palette, end, false), tinted(palette.own), tinted(palette.against)],
-    colors = { source: blue, own: amber, against, constant: blue },
+  const amber = scale({ ...palette, sequential: [palette.paper, palette.own] }, end, false),
+    signed = scale(palette, end, true),
+    colors = { source: signed, own: amber, against: signed, constant: signed },
     /** @type {Map<number, Part>} */
     by = new Map(parts.map((part) => [part.place, part]));
   for (const [place, chip] of chips.entries()) {
     const part = by.get(place),
-      color = part && part.kind !== "sink" ? colors[part.kind].rgb(Math.abs(part.value)) : null;
+      color = part && part.kind !== "sink" ? colors[part.kind].rgb(part.value) : null;
     chip.style.backgroundColor = color ? `rgb(${color.join(" ")})` : "";
     chip.style.color = color ? inkOn(color) : "";
     chip.classList.toggle("sink", part?.kind === "sink");

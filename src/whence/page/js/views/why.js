@@ -13,7 +13,7 @@ import * as reasons from "./reasons.js";
  */
 
 /** @type {import("../page.js").Render} */
-export function render(container, data, state, palette) {
+export function render(container, data, state) {
   const parts = once(container, () => build(container)),
     { why } = data;
   if (state.live) ask(parts.asking, data, state);
@@ -23,19 +23,22 @@ export function render(container, data, state, palette) {
   const position = state.at === "" ? state.token : state.at,
     chosen = choice(why, { token: position, layer: Number(state.depth) || 0, show: "" }),
     go = (layer) => state.set({ depth: layer });
-  reasons.render(parts.below, why, go, chosen, palette);
-  depths.render(parts.grid, why, chosen, palette, go);
+  const colors = why.palette[state.shade];
+  parts.heading.textContent = why.words.depths;
+  depths.render(parts.grid, why, chosen, colors, go);
+  reasons.render(parts.below, why, go, chosen, colors);
 }
 
 /** @param {HTMLElement} container */
 function build(container) {
   const waiting = h("h2", {}, "What is predicted is still being found out …"),
     asking = h("div", { class: "choices asking" }),
-    grid = h("div", { class: "depths" }),
+    heading = h("h3", {}),
+    grid = h("div", {}),
     below = h("div", {}),
-    body = h("div", {}, below, grid);
+    body = h("div", {}, below, h("div", { class: "depths" }, heading, grid));
   container.append(asking, waiting, body);
-  return { waiting, asking, grid, below, body };
+  return { waiting, asking, heading, grid, below, body };
 }
 
 const SPANS = ["", "word", "sentence", "line", "paragraph", "turn"];
