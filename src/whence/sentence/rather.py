@@ -30,8 +30,8 @@ def rather(
     A logit alone is not a choice: much of it is given to every token alike, and what sets the best token off from the
     next is what decided.
     """
-    options = {"measures": measures_given(model)[:1]} | options
-    return why(model, text, position=position, truncate=truncate, **second(model, text, position, truncate), **options)
+    usual: dict[str, Any] = {"measures": measures_given(model)[:1]} | second(model, text, position, truncate)
+    return why(model, text, position=position, truncate=truncate, **(usual | options))
 
 
 def second(model: Model, text: object, position: Iterable[int] | None, truncate: bool) -> dict[str, int]:
