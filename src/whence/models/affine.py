@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
 from whence.models.pieces import held_whole
+from whence.models.precision import product
 
 PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
@@ -36,7 +37,7 @@ class Affine:
     bias: Float[Tensor, " o"] | None
 
     def __call__(self, states: Float[Tensor, "*_ i"]) -> Float[Tensor, "*_ o"]:
-        out = states @ self.weight
+        out = product(states, self.weight)
         return out if self.bias is None else out + self.bias
 
     def to(self, dtype: torch.dtype) -> "Affine":
