@@ -16,6 +16,7 @@ BENCHMARKS = (
     "corpus",
     "head",
     "identity",
+    "lens",
     "explorer",
 )
 
