@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the table below, for editors and type checkers
     from whence.corpus.cloze import cloze as cloze
     from whence.corpus.identify import identify as identify
     from whence.corpus.open_run import open_run as open_run
+    from whence.corpus.open_runs import open_runs as open_runs
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
     from whence.measures.options import Block as Block
@@ -57,6 +58,7 @@ _VERBS = {
     "load": "whence.models.load",
     "measure": "whence.sentence.measure",
     "open_run": "whence.corpus.open_run",
+    "open_runs": "whence.corpus.open_runs",
     "perturb": "whence.corpus.perturb",
     "progress": "whence.progress_bar",
     "read": "whence.text.readers",

@@ -15,7 +15,7 @@ from whence.studies.frame.context import Context, by_document, called, spearman,
 from whence.studies.frame.published import ANALYSES as PRINTED
 from whence.studies.frame.published import hub_name, published
 from whence.studies.frame.sentences import Chosen, masked
-from whence.studies.frame.study import Absent, Claim, Figure, Section, Study, Table
+from whence.studies.frame.study import Absent, Claim, Figure, Items, Section, Study, Table
 from whence.studies.frame.verdict import FALLS, LESS_THAN_HALF, MORE
 
 PAPER = "Kobayashi et al. 2021"
@@ -276,7 +276,7 @@ def data_beside(context: Context) -> pandas.DataFrame:
 
 
 FROM_OTHERS = {"y_title": "from other tokens", "limits": (0.0, 1.0)}
-MEANS = (
+MEANS: Items = (
     Figure(
         "mixing_means",
         f"{PAPER}, the table of mixing ratios",
@@ -309,7 +309,7 @@ MEANS = (
         ".1%",
     ),
 )
-KINDS = (
+KINDS: Items = (
     Figure(
         "mixing_by_type",
         f"{PAPER}, the grids of layer by token type",
@@ -328,7 +328,7 @@ KINDS = (
     ),
     Claim("In middle and deep layers masked tokens are mixed more than others.", masks, MORE, form=".1%"),
 )
-FREQUENCY = (
+FREQUENCY: Items = (
     Figure(
         "mixing_frequency",
         f"{PAPER}, mixing against word frequency",
@@ -354,7 +354,7 @@ FREQUENCY = (
         ("kobayashi2021", "spearman_frequency_rank_bert_base", "without_special", PRINTED[MAIN]),
     ),
 )
-DEPTH = (
+DEPTH: Items = (
     Figure(
         "mixing_depth",
         f"{PAPER}, mixing by layer",
@@ -365,7 +365,7 @@ DEPTH = (
     ),
     Claim("Later layers mix less.", depth_trend, FALLS, ("kobayashi2021", "spearman_depth_ATTNRESLN-N"), "+.2f"),
 )
-EXPANSION = (
+EXPANSION: Items = (
     Figure(
         "mixing_expansion",
         f"{PAPER}, expansion rates",
@@ -385,7 +385,7 @@ EXPANSION = (
         "from the weights alone",
     ),
 )
-DATA = (
+DATA: Items = (
     Figure(
         "mixing_data",
         f"{PAPER}, other data",
