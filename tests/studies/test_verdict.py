@@ -116,7 +116,7 @@ def test_parts_may_have_criteria_of_their_own():
 
 
 def test_an_interval_is_that_of_the_mean_of_documents():
-    """One row a document: the bootstrap's error is that of the mean, s / sqrt(n), and t has n - 1 degrees of freedom."""
+    """One row a document: the error is that of the mean, s / sqrt(n), and t has n - 1 degrees of freedom."""
     from scipy import stats
 
     values = np.random.default_rng(7).normal(size=30)

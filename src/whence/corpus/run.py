@@ -51,7 +51,8 @@ def run(
     Started again with the same parameters, a run that was stopped resumes, and damaged parts are measured again.
 
     Args:
-        model: a loaded model
+        model: a loaded model; or a list of models and of names, as `whence.study` takes them, each with a run in a
+            folder of its own, loaded one at a time, for `whence.open_runs`
         corpus: any iterable of texts, pairs or sentences; `whence.read` gives one
         measures: names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest on
         out: the folder of the run

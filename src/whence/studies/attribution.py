@@ -1,49 +1,26 @@
 """How much of each input token is left in its hidden state, and where does the rest come from? (Brunner et al. 2020)"""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import pandas
-import torch
-import xarray
 
-from whence.corpus.open_run import Run
 from whence.measures.flow import summaries as flow
-from whence.measures.options import Contribution
-from whence.plot.drawing import SEPARATOR
-from whence.sentence.measure import measure
 from whence.stats.estimate import Estimate, estimate, paired
-from whence.studies.frame.context import Context, by_document, called, ends_and_middle, quartiles, trend
+from whence.studies.attribution_rows import ITSELF, PAPER, maps_of, run_of, token_rows
+from whence.studies.attribution_tokens import SPECIAL, SPEECH, TRACKED
+from whence.studies.frame.context import Context, called, ends_and_middle, quartiles, trend
 from whence.studies.frame.published import hub_name, published
-from whence.studies.frame.sentences import Chosen
 from whence.studies.frame.study import Absent, Claim, Encoding, Figure, Items, Section, Study, Table
 from whence.studies.frame.verdict import FALLS, LESS_THAN_HALF, MORE, RISES
 
-PAPER = "Brunner et al. 2020"
 BASE = "bert-base-uncased"
-ERROR = 0.05  # standard error of a sketched norm; over thousands of tokens it averages out
 REACH = 25  # relative positions that are drawn
-# sentences in the paper, by format; other corpora get as many as MRPC
-SAMPLE = {"mrpc": 408, "cola": 1043, "mnli": 4000}
-LEAST = 5  # tokens for a box
-OPEN = frozenset({"ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB"})
-
-
-def _run(context: Context, place: int = 0) -> Run:
-    corpus = context.corpora[place]
-    sentences = Chosen(corpus, context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])))
-    return context.run(f"contribution-{place}", [Contribution(error=ERROR)], sentences, maps=True)
-
-
-def _tokens(context: Context, place: int = 0) -> pandas.DataFrame:
-    tokens = by_document(_run(context, place).tokens)
-    return tokens.assign(not_largest=1 - tokens["contribution_own_largest"].astype(float))
 
 
 def own(context: Context, place: int = 0) -> pandas.DataFrame:
     """By layer: what is left of a token, and how many tokens are not their own largest contributor."""
-    tokens = context.kept(_tokens, place).groupby("layer")
+    tokens = context.kept(token_rows, place).groupby("layer")
     boxes = tokens["contribution_own"].apply(quartiles).unstack()
     theirs = published("brunner2020", "self_contribution_median_percent")
     known = hub_name(context.model.id) == BASE and place == 0
@@ -79,7 +56,7 @@ def median_trend(context: Context) -> Estimate:
 
 
 def not_largest(context: Context) -> Estimate:
-    return estimate(context.kept(_tokens), "not_largest", "layer", lambda of: of.iloc[-1])
+    return estimate(context.kept(token_rows), "not_largest", "layer", lambda of: of.iloc[-1])
 
 
 def not_largest_trend(context: Context) -> Estimate:
@@ -89,20 +66,13 @@ def not_largest_trend(context: Context) -> Estimate:
 def _deep(context: Context) -> pandas.DataFrame:
     if context.model.anatomy.layers < 3:
         raise Absent("two layers make no trend")
-    return context.kept(_tokens)
-
-
-def _maps(run: Run) -> Iterator[tuple[str, xarray.Dataset, torch.Tensor]]:
-    """The document, the Dataset and the contributions of each sentence."""
-    documents = by_document(run.sentences).set_index("sentence")["document"]
-    for sentence, dataset in run.maps.items():
-        yield documents[sentence], dataset, torch.tensor(dataset["contribution"].values)
+    return context.kept(token_rows)
 
 
 def _by_neighbour(context: Context, place: int = 0) -> pandas.DataFrame:
     """Of every sentence, layer and group of neighbours: the mean contribution, and over how many tokens."""
     tables = []
-    for document, dataset, values in _maps(_run(context, place)):
+    for document, dataset, values in maps_of(run_of(context, place)):
         parts = flow.by_neighbour(values)
         means = pandas.DataFrame(parts.nanmean(dim=1).numpy(), dataset["layer"].values, list(flow.NEIGHBOURS))
         counts = (~parts.isnan()).sum(dim=1).numpy()
@@ -143,7 +113,7 @@ def distant(context: Context) -> Estimate:
 def _by_distance(context: Context, place: int = 0) -> pandas.DataFrame:
     """Total contribution of every sentence by layer and relative position."""
     tables = []
-    for document, dataset, values in _maps(_run(context, place)):
+    for document, dataset, values in maps_of(run_of(context, place)):
         reach, layers = values.shape[-1] - 1, dataset["layer"].values
         totals = pandas.DataFrame(flow.by_distance(values).numpy(), layers, list(range(-reach, reach + 1)))
         long = totals.rename_axis("layer").reset_index().melt("layer", var_name="distance", value_name="total")
@@ -178,100 +148,6 @@ def _nearest_less_second(totals: np.ndarray) -> float:
     return float(((by_layer[:, 1] - by_layer[:, 2]) / (2 * by_layer.sum(axis=1))).min())
 
 
-def special_token(context: Context) -> pandas.DataFrame:
-    """Where the first token takes its context from, centred on itself and on the first border."""
-    first, sep = context.model.tokenizer.cls_token, context.model.tokenizer.sep_token
-    tables = []
-    for _, dataset, values in _maps(_run(context)):
-        tokens = [str(token) for token in dataset["source_token"].values]
-        if first is None or first not in tokens:
-            continue
-        at = tokens.index(first)
-        rows = pandas.DataFrame(values[:, at].numpy(), dataset["layer"].values).rename_axis("layer")
-        rows = rows.drop(columns=at).reset_index().melt("layer", var_name="source", value_name="sum")
-        borders = {f"from {first}": at} | ({f"from the first {sep}": tokens.index(sep)} if sep in tokens else {})
-        tables += [rows.assign(centred=name, position=rows["source"] - place) for name, place in borders.items()]
-    if not tables:
-        raise Absent("this model's input has no token that stands for the whole, such as [CLS]")
-    table = pandas.concat(tables).groupby(["centred", "layer", "position"], as_index=False)["sum"].sum()
-    table["share"] = table["sum"] / table.groupby(["centred", "layer"])["sum"].transform("sum")
-    return table.astype({"position": int})
-
-
-def _ends(table: pandas.DataFrame) -> pandas.DataFrame:
-    shown = table[table["layer"].isin(ends_and_middle(table["layer"]))].sort_values("position", kind="stable")
-    return shown.assign(layer="layer " + shown["layer"].astype(str))
-
-
-def tracked(context: Context) -> pandas.DataFrame:
-    """Every input token's contribution to a few tokens of one sentence, layer by layer."""
-    if context.text is None:
-        dataset = next(iter(_run(context).maps.values()))
-    else:
-        dataset = measure(context.model, context.text, ["contribution"], truncate=True)
-    tokens, special = [str(token) for token in dataset["source_token"].values], dataset["source_is_special"].values
-    words = [at for at in range(len(tokens)) if not special[at] and tokens[at].isalpha()]
-    chosen = list(dict.fromkeys([0, *words[1 :: max(1, len(words) // 4)], len(tokens) - 1]))[:6]
-    rows = [
-        {
-            "token": f"{tokens[target]} ({target})",
-            "layer": int(layer),
-            "source": f"{tokens[at]}{SEPARATOR}{at}",
-            "share": float(row),
-        }
-        for target in chosen
-        for layer, line in zip(dataset["layer"].values, dataset["contribution"].sel(target=target).values, strict=True)
-        for at, row in enumerate(line)
-    ]
-    table = pandas.DataFrame(rows)
-    table.attrs["sample"] = f"{' '.join(tokens[:16])} …"
-    return table
-
-
-def _tagged(context: Context) -> pandas.DataFrame:
-    """The tokens of the first corpus that has parts of speech."""
-    places = range(len(context.corpora))
-    place = next((at for at in places if context.kept(_tokens, at)["upos"].notna().any()), None)
-    if place is None:
-        raise Absent("no corpus given has parts of speech; give a CoNLL-U file as well (--data file.conllu)")
-    tokens = context.kept(_tokens, place)
-    tokens.attrs["sample"] = called(context.corpora[place])
-    return tokens
-
-
-def parts_of_speech(tags: str, context: Context) -> pandas.DataFrame:
-    tokens = _tagged(context)
-    if tokens[tags].isna().all():
-        raise Absent(f"the corpus has no {tags.upper()} tags")
-    table = _kept_by(tokens, tags)
-    table.attrs["sample"] = tokens.attrs["sample"]
-    return table
-
-
-def _kept_by(tokens: pandas.DataFrame, tags: str) -> pandas.DataFrame:
-    """What tokens keep, by layer and tag, sorted by the last layer; special tokens are tags of their own."""
-    names = tokens[tags].where(~tokens["is_special"], tokens["token"])
-    boxes = tokens.groupby(["layer", names])["contribution_own"].apply(quartiles).unstack().reset_index()
-    boxes = boxes[boxes["n"] >= LEAST]
-    order = boxes[boxes["layer"] == boxes["layer"].max()].sort_values("middle", ascending=False)[tags]
-    places = {name: place for place, name in enumerate(order)}
-    return boxes.sort_values(["layer", tags], key=lambda column: column.map(places) if column.name == tags else column)
-
-
-def _ranked(tags: str, table: pandas.DataFrame) -> str:
-    last = table[table["layer"] == table["layer"].max()].iloc[[0, -1]]
-    (most, least), (high, low) = last[tags], last["middle"]
-    return f"After the last layer {most} keeps {high:.0%} of itself, {least} {low:.0%}"
-
-
-def classes(context: Context) -> Estimate:
-    """The median of open classes less that of all others, in the last layer."""
-    tokens = _tagged(context)
-    last = tokens[(tokens["layer"] == tokens["layer"].max()) & tokens["upos"].notna()]
-    last = last.assign(open=last["upos"].isin(OPEN))
-    return estimate(last, "contribution_own", "open", lambda of: of[True] - of[False], median=True)
-
-
 def elsewhere(query, context: Context) -> pandas.DataFrame:
     """The same of every further corpus."""
     if len(context.corpora) == 1:
@@ -279,7 +155,6 @@ def elsewhere(query, context: Context) -> pandas.DataFrame:
     return pandas.concat([query(context, place) for place in range(1, len(context.corpora))], ignore_index=True)
 
 
-ITSELF = "contribution of the token itself"
 BOXES: Encoding = {"kind": "boxes", "x": "layer", "y": "middle", "published": "published", "y_title": ITSELF}
 REST: Encoding = {"kind": "lines", "x": "layer", "y": "not_largest", "y_title": "share of tokens"}
 REST = {**REST, "limits": lambda table: (0.0, max(0.4, float(table["not_largest"].max()) * 1.1))}
@@ -355,43 +230,6 @@ DISTANCE: Items = (
     ),
     Claim("Distant context contributes most in deep layers.", distant, MORE, form=".1%"),
     Claim("Context stays mostly local in every layer.", local, MORE, form=".1%"),
-)
-SPECIAL: Items = (
-    Figure(
-        "special_token",
-        f"{PAPER}, figures 18a and 18b",
-        special_token,
-        {"kind": "lines", "x": "position", "y": "share", "color": "layer", "by": "centred"},
-        lambda table: "Where the first token takes its context from",
-        "total contribution by position, the token itself left out",
-        only=_ends,
-    ),
-)
-TRACKED: Items = (
-    Figure(
-        "tracked",
-        f"{PAPER}, figures 19–25",
-        tracked,
-        {"kind": "grid", "x": "source", "y": "layer", "value": "share", "by": "token", "x_title": ""},
-        lambda table: "Single tokens through the layers: whence each came",
-        "contribution of every input token",
-    ),
-)
-SPEECH: Items = (
-    *(
-        Figure(
-            f"own_by_{tags}",
-            f"{PAPER}, figures 26–37",
-            partial(parts_of_speech, tags),
-            {"kind": "boxes", "x": tags, "y": "middle", "by": "layer", "x_title": "", "y_title": ITSELF},
-            partial(_ranked, tags),
-            "by layer, in the order of the last: median, middle half and 5–95 %",
-        )
-        for tags in ("upos", "xpos")
-    ),
-    Claim(
-        "In the last layer words with meaning keep more of themselves than function words.", classes, MORE, form=".1%"
-    ),
 )
 DATA: Items = _figures(
     "elsewhere", "others", ("figures 40, 42 (a)", "figures 40, 42 (b)", "figures 41, 43 (a)", "figures 41, 43 (b)")

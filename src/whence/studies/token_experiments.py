@@ -19,7 +19,7 @@ from whence.sealed import Damaged, digest, parsed, sealed, unsealed
 from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, called, trend
 from whence.studies.frame.sentences import Chosen, Prepare, at_most
-from whence.studies.frame.study import Absent
+from whence.studies.frame.study import Absent, Encoding
 from whence.text.readers import Corpus
 from whence.text.sentence import Sentence
 
@@ -178,3 +178,8 @@ def sample(experiment: Experiment) -> str:
 
 def points(share: float) -> str:
     return f"{100 * share:.1f} points"
+
+
+LINES: Encoding = {"kind": "lines", "x": "layer", "y": "rate", "color": "probe", "limits": (0.0, 1.0)}
+LINES = {**LINES, "y_title": "tokens recognised", "order": lambda table: tuple(dict.fromkeys(table["probe"]))}
+LINES = {**LINES, "rule": lambda table: (table["guessing"].mean(), f"guessing {table['guessing'].mean():.1%}")}
