@@ -1,4 +1,4 @@
-"""Another package adds a measure, a reader and a study by entry points; the example is installed and used as anybody would."""
+"""Another package adds a measure, a reader and a study by entry points; the example is installed and used."""
 
 import json
 import os
@@ -29,7 +29,7 @@ run = whence.open_run("run")
 first = whence.measure(model, "Paris is a city.", "attention_entropy").attention_entropy
 stored = run.tokens[run.tokens.sentence == 0]
 whence.report(ds, "page.html")
-study = whence.study("entropy", [model, "whence/builtin"], corpus, "study", quick=True)
+study = whence.study("entropy", [model, whence.load()], corpus, "study", quick=True)
 claim, = json.loads((study.parent / "findings.json").read_text())["claims"]
 print(json.dumps({
     "off": float(np.abs(ds.attention_entropy.values - expected).max()),
