@@ -47,11 +47,12 @@ def _tokens(context: Context) -> pandas.DataFrame:
     """Running text that the lens was not fitted to: one row per token, layer and lens."""
     _, texts = context.kept(_texts)
     lens, skip, rows = context.kept(_lens), SKIP if context.model.anatomy.causal else 0, []
+    alone = len({text.document for text in texts}) < 2  # no documents are named, or one for all
     for number, text in enumerate(texts):
         ids = context.model.tokenizer(text.text)["input_ids"][:LENGTH]
         ds = lens.read(context.model, torch.tensor(ids), k=1)
         kept = ds.isel(token=slice(skip, len(ids) - int(context.model.anatomy.causal)))
-        rows.append(_table(kept).assign(document=text.document or f"text {number}"))
+        rows.append(_table(kept).assign(document=f"text {number}" if alone else text.document))
     return _together(rows)
 
 
