@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from whence.models.fit import Header, check_counts, check_dropped, check_fit, he
 from whence.models.gguf_tokens import with_ends
 from whence.models.hooks import foreign_hooks
 from whence.models.locate import PROBE_LENGTH, locate
-from whence.models.verify import Check, capabilities, verify
+from whence.models.verify import LONG, Check, capabilities, verify
 
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "merges.txt", "tekken.json")
 
@@ -151,7 +151,8 @@ def _wrapped(model: PreTrainedModel, tokenizer: Any, name: str, revision: str | 
         )
     with threads_for(PROBE_LENGTH):
         anatomy = locate(model)
-        return Model(model, tokenizer, anatomy, verify(anatomy), name, revision)
+        checks = verify(anatomy)
+        return Model(model, tokenizer, replace(anatomy, chunks=LONG in capabilities(checks)), checks, name, revision)
 
 
 def _refuse_meta(model: PreTrainedModel) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart, unlike
-from whence.models.anatomy import Anatomy
+from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, trace, walk
@@ -26,7 +26,7 @@ from whence.models.end_to_end import CLOSE, missed
 from whence.models.experts import routes
 from whence.models.families import Mlp
 from whence.models.hooks import here
-from whence.models.locate import WHERE, on_tokens_alone, probe
+from whence.models.locate import WHERE, on_tokens_alone, probe, reason_of
 from whence.models.weights import Opaque, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
@@ -35,6 +35,9 @@ LIMITS = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 1e-2, torch.b
 
 # whence itself pads on the right, so a family that shifts under left padding can still be measured
 PADDING = {"left": "left padding", "right": None}
+
+# attention in chunks of queries, so many at a time in the check: no divisor of the probe's length
+LONG, QUERIES = "long texts", 3
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def _contradicts(check: Check, anatomy: Anatomy) -> bool:
     MPT and BLOOM in float64, while a shift would mean that positions are misread.
     """
     own_fault = check.gives == PADDING["left"] and math.isinf(check.error)
-    return check.gives not in anatomy.lacks and not own_fault
+    return check.gives not in anatomy.lacks | {LONG} and not own_fault
 
 
 def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
@@ -146,6 +149,8 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         Check("every layer attends", "attention throughout", float(len(anatomy.unattending)), 0.0),
         *checks,
     ]
+    if anatomy.seam == INTERFACE and anatomy.outside is None:
+        checks.append(_chunks_check(evidence, limit))
     lost = sum(anatomy.projection(anatomy.blocks[block.layer - 1]) is None for block in attending)
     checks.append(Check("every output projection was found", "values", float(lost), 0.0))
     if lost == 0:
@@ -174,6 +179,21 @@ def _has_experts(block: Block) -> bool:
     norm = block.parts.feed_forward_norms.before
     read = (block.input if block.parts.parallel else block.middle)[0]
     return routes(block.parts.feed_forward, read if norm is None else norm(read)) is not None
+
+
+def _chunks_check(evidence: _Evidence, limit: float) -> Check:
+    """A family that fails is computed whole, whatever the length of the text."""
+    name, hooked = "attention in chunks is that of the whole", evidence.hooked
+    try:
+        chunked = trace(evidence.anatomy, evidence.batch, queries=QUERIES)
+        rows = (
+            unlike(chunk.whole.attention, block.attention)
+            for chunk, block in zip(chunked.blocks, hooked.blocks, strict=True)
+            if block.attends
+        )
+        return Check(name, LONG, max(unlike(chunked.output, hooked.output), *rows), limit)
+    except Exception as error:  # a strange model's code may raise anything
+        return Check(name, LONG, float("inf"), limit, reason_of(error))
 
 
 def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:

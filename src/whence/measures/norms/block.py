@@ -69,7 +69,7 @@ def block_mixing(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b t"
     block = single(block)
     answer = response(block)
     kept, taken = _kept(block, answer).norm(dim=-1), _taken(block, answer).norm(dim=-1)
-    return (taken / (taken + kept)).masked_fill(~mask.to(taken.device), 0)
+    return (taken / (taken + kept)).masked_fill(~block.of_targets(mask), 0)
 
 
 def probes(width: int, error: float) -> int:
@@ -143,8 +143,7 @@ def _norms(
     def measure(alone: Block) -> Float[Tensor, "t s"]:
         answer = response(alone)
         lengths = _by_attention(alone) if fused.parts.parallel else _from_others(alone, answer, fused, budget)
-        lengths.diagonal().copy_(_kept(alone, answer)[0].norm(dim=-1))
-        return lengths
+        return alone.on_own(lengths, _kept(alone, answer)[0].norm(dim=-1))
 
     return by_sequence(block, mask, measure)
 
@@ -164,7 +163,7 @@ def _taken(block: Block, answer: Response) -> Float[Tensor, "b t m"]:
 def _by_attention(block: Block) -> Float[Tensor, "t s"]:
     """In a parallel block the feed-forward reads only the token itself: the others come by attention alone."""
     assert anatomy_of(block).feed_forward_norms.after is None, "no family has a norm after a parallel block"
-    everywhere = torch.ones(block.input.shape[:2], dtype=torch.bool)
+    everywhere = torch.ones(1, block.grouped_values.shape[2], dtype=torch.bool)
     return maps(block, everywhere, ("attnresln_n",))["attnresln_n"][0]
 
 
