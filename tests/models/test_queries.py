@@ -26,9 +26,14 @@ def test_chunks_give_the_rows_of_the_whole(name):
                 continue
             assert chunk.rows is not None and chunk.attention.shape[-1] == 0
             _close(chunk.whole.attention * real, block.attention * real)
-            _close(chunk.own_weights * tokens.mask[:, None], block.own_weights * tokens.mask[:, None])
-            _close(chunk.margins.total[:, :, -1], block.attention.sum(dim=-1)[:, :, -1])
-            _close(chunk.margins.first[:, :, -1], block.attention[:, :, -1, 0])
+            margins = (
+                block.own_weights,
+                block.attention[..., 0] * tokens.mask[:, :1, None],
+                block.attention.sum(dim=-1),
+            )
+            found = (chunk.margins.own, chunk.margins.first * tokens.mask[:, :1, None], chunk.margins.total)
+            for part, expected in zip(found, margins, strict=True):
+                _close(part * tokens.mask[:, None], expected * tokens.mask[:, None])
         _close(chunked.output[tokens.mask], whole.output[tokens.mask])
 
 

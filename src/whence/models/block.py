@@ -75,7 +75,7 @@ class Block:
     """
 
     layer: int
-    attention: Float[Tensor, "b h t s"]
+    attention: Float[Tensor, "b h t _"]
     grouped_values: Float[Tensor, "b g s d"]
     mask: Bool[Tensor, "b #h #t s"] | Float[Tensor, "b #h #t s"] | None
     input: Float[Tensor, "b t m"]
