@@ -93,21 +93,26 @@ def load(
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
 ) -> Model:
-    """A verified model: the built-in one (also by its name, "whence/builtin"), a Hub id, a folder, a .gguf file, or
-    one already in memory.
+    """A verified model: the built-in one, one from the Hub, a folder or a .gguf file, or one already in memory.
 
-    tokenizer          of a model in memory; otherwise the model's own
-    revision           of a model on the Hub: a branch, a tag or a commit
-    device             "auto", or a device of torch; a model in memory is left where it is
-    dtype              "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
-    model_kwargs       further arguments of transformers' `from_pretrained`
-    trust_remote_code  code from the Hub is refused without it
-    allow_pickle       a pickled checkpoint runs code when opened, and is refused without it
+    Args:
+        model: nothing or "whence/builtin" for the built-in model, a Hub id, a folder, a .gguf file, or a model of
+            transformers
+        tokenizer: of a model in memory; otherwise the model's own
+        revision: of a model on the Hub: a branch, a tag or a commit
+        device: "auto", or a device of torch; a model in memory is left where it is
+        dtype: "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
+        model_kwargs: further arguments of transformers' `from_pretrained`
+        trust_remote_code: code from the Hub is refused without it
+        allow_pickle: a pickled checkpoint runs code when opened, and is refused without it
 
-    What the model gives is what passed the checks: `model.gives`, and `whence.verify` has them with their errors.
+    Returns:
+        The model, ready to be measured. What it gives is what passed the checks: `model.gives`, and `whence.verify` has
+        them with their errors.
 
-    >>> whence.load().anatomy.family
-    'bert'
+    Examples:
+        >>> whence.load().anatomy.family
+        'bert'
     """
     if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise BadInput(f"A tokenizer is one of transformers', and {type(tokenizer).__name__} was given; load it first.")
