@@ -79,6 +79,7 @@ class Attending:
             output, weights = self._of(targets, sources)
             outputs.append(output)
             margins.append(Margins.of(weights, targets - sources.start, sources.start == 0))
+            del weights  # before the next are made
         return torch.cat(outputs, dim=1), replace(self, margins=Margins.joined(margins))
 
     def _of(self, targets: Int[Tensor, " t"], sources: slice) -> tuple[Tensor, Tensor]:
