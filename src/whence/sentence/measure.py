@@ -85,7 +85,7 @@ def measure(
     settings = Settings(
         model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress
     )
-    with torch.autocast(model.model.device.type, enabled=False):
+    with torch.autocast(model.device.type, enabled=False):
         arrays, about = _arrays(settings, selected, options)
     dataset = labelled(arrays, about, selected, encoded, settings)
     attributes = provenance(model, options, parameters_of(options)) | _texts(parsed)
@@ -246,7 +246,7 @@ def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ..
 
 def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int:
     """Refuses what does not fit in memory and warns of much; returns the budget for derivatives."""
-    device = model.model.device
+    device = model.device
     memory = budget(needed, device, limit, MEMORY)
     total = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
     if total > LARGE:

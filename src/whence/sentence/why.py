@@ -173,7 +173,7 @@ def _measured(
             data.update(_about(model, scored, predicted, together, alternatives))
         return predicted
 
-    with torch.autocast(model.model.device.type, enabled=False), torch.no_grad():
+    with torch.autocast(model.device.type, enabled=False), torch.no_grad():
         if "share" in names:
             passed = Backwards.of(anatomy, batch, plan.kept, way.progress)
             parts = shares(passed, predictions(passed.states[-1]), way)
