@@ -165,7 +165,7 @@ def number(value: float | np.floating[Any]) -> str:
 
 def _explained(ds: xarray.Dataset) -> Explained:
     position = int(ds["predicted"])
-    token, at = worded(str(ds["predicted_token"].values)), worded(str(ds["source_token"].values[position]))
+    token, at = _one_line(str(ds["predicted_token"].values)), worded(str(ds["source_token"].values[position]))
     against = worded(str(ds["against_token"].values)) if "against_token" in ds.coords else ""
     found = Explained(
         position,

@@ -95,8 +95,9 @@ def _connected(address: str | None) -> Iterator[Any]:
     here: dict[str, Any] = {"include_dashboard": False} if address is None else {}
     try:
         ray.init(address=address, log_to_driver=False, **here)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise BadInput(f"There is no Ray cluster at {address!r} ({_first(error)}).") from error
+    except Exception as error:  # a plain one where a node takes more than Ray's thirty seconds to start (node.py)
+        where = "Ray does not start here" if address is None else f"There is no Ray cluster at {address!r}"
+        raise BadInput(f"{where} ({_first(error)}).") from error
     try:
         yield ray
     finally:
