@@ -238,6 +238,21 @@ def needs(
     return Needs(results, largest.held, largest.uses, largest.least)
 
 
+def taken(
+    model: Model,
+    measures: Iterable[str | Options],
+    tokens: int,
+    layers: int | Iterable[int] | None = None,
+    targets: int | Iterable[int] | None = None,
+) -> int:
+    """The bytes that these measures of so many tokens would take, results and all."""
+    selected, options = chosen(list(measures), model.gives, model.anatomy.family, model.reasons)
+    rows = targets_of(targets, tokens)
+    needed = needs(model, selected, tokens, layers_of(layers, model.anatomy.layers), options, rows)
+    memory = budget(needed, model.model.device, None, MEMORY)
+    return resident(needed.held + needed.uses(memory)) + needed.results
+
+
 def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:
     registered_axes = axes()
     lengths = {"layer": layers} | ({} if targets is None else {"target": len(targets)})

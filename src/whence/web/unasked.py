@@ -23,12 +23,13 @@ class Unasked:
     "the view that waits for it: a picture by something else would be replaced while somebody reads it"
 
 
+# How long a text is, is known once something was measured: maps, which grow with its square, wait for mixing ratios.
 # Effective and null attention are large and seldom needed for long texts; the decomposition, by which the flow is
 # drawn, takes seconds; contributions are as accurate as hovering shows, and take the longest by far.
 PLAN: dict[str, Unasked] = {
-    "attention": Unasked(0),
+    "attention": Unasked(1, most=600),
     "mixing": Unasked(0),
-    "norms": Unasked(1),
+    "norms": Unasked(1, most=600),
     "effective": Unasked(1, most=300),
     "null": Unasked(1, most=300),
     "value_rank": Unasked(1),
