@@ -10,6 +10,7 @@ BENCHMARKS = (
     "effective",
     "jacobian",
     "targets",
+    "length",
     "why",
     "faithful",
     "needles",
