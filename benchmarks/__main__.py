@@ -17,6 +17,7 @@ BENCHMARKS = (
     "head",
     "identity",
     "explorer",
+    "scale",
 )
 
 
