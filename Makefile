@@ -42,7 +42,7 @@ js: ## prettier, eslint, tsc and the unit tests of the page's JavaScript, where 
 	else echo "There is no npm on this machine: the JavaScript of the page is not checked."; fi
 
 docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are errors
-	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --clean
 
 # Two processes with one thread each are faster than two threads for tiny models.
 pytest: $(VENV)/.ready-dev ## the tests alone

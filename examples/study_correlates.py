@@ -37,7 +37,7 @@ page = whence.study("correlates", whence.load(), str(folder / "sea.conllu"), fol
 # %% What was found and what was left out.
 found = json.loads((folder / "study" / "findings.json").read_text(encoding="utf-8"))
 for claim in found["claims"]:
-    print(claim["confirmed"], claim["says"], claim["statistic"], sep=" | ")
+    print(claim["verdict"], claim["says"], claim["statistic"], sep=" | ")
 for left in found["left_out"]:
     print("left out", left["what"], left["why"], sep=" | ")
 

@@ -37,6 +37,6 @@ print(shares.round(2).to_string())
 
 # %% What the paper found, and whether it is so here
 for claim in json.loads((folder / "findings.json").read_text())["claims"]:
-    print(f"\n{'yes' if claim['confirmed'] else 'no ' if claim['confirmed'] is False else '?  '} {claim['says']}")
+    print(f"\n{claim['verdict']}: {claim['says']}")
     print(f"    {claim['statistic']}")
 print(f"\nThe page: {report}")

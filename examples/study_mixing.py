@@ -23,7 +23,7 @@ page = whence.study("mixing", whence.load(), str(folder / "town.txt"), folder / 
 # %% What was found, for a program.
 found = json.loads((folder / "study" / "findings.json").read_text(encoding="utf-8"))
 for claim in found["claims"]:
-    print(claim["confirmed"], claim["says"], claim["statistic"], sep=" | ")
+    print(claim["verdict"], claim["says"], claim["statistic"], sep=" | ")
 
 # %% The page for a person.
 target = Path(sys.argv[1] if len(sys.argv) > 1 else "study_mixing.html")

@@ -27,6 +27,6 @@ print(rates.pivot(index="probe", columns="layer", values="rate").round(2).to_str
 
 # %% What the paper found, and whether it is so here
 for claim in json.loads((folder / "findings.json").read_text())["claims"]:
-    print(f"\n{'yes' if claim['confirmed'] else 'no ' if claim['confirmed'] is False else '?  '} {claim['says']}")
+    print(f"\n{claim['verdict']}: {claim['says']}")
     print(f"    {claim['statistic']}")
 print(f"\nThe page: {report}")

@@ -1,12 +1,16 @@
-"""Every public verb has an example that runs as it stands, in a folder of its own."""
+"""Every public verb has an example that runs as it stands, explains its parameters, and is in the reference."""
 
 import doctest
+import inspect
+import re
+from pathlib import Path
 
 import pytest
 
 import whence
 from whence.measures import options
 
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 VERBS = [name for name in whence._VERBS if name != "progress"]  # whose example is a bar
 
 
@@ -28,3 +32,26 @@ def test_the_example_of_options_runs():
     said = []
     doctest.DocTestRunner().run(examples("options", options.__doc__), out=said.append)
     assert not said, "".join(said)
+
+
+def parameters(function):
+    """Names of a function's parameters, and those that its docstring explains under `Args:`."""
+    section = re.search(r"^ *Args:\n(.*?)(?:\n\n|\Z)", function.__doc__, re.DOTALL | re.MULTILINE)
+    return set(inspect.signature(function).parameters), set(
+        re.findall(r"^\s+(\w+): ", section[1] if section else "", re.M)
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in VERBS if name != "study"])
+def test_every_parameter_is_explained(name):
+    has, explained = parameters(getattr(whence, name))
+    assert has <= explained, f"{name} does not explain {has - explained}"
+    assert explained <= has, f"{name} explains {explained - has}, which it does not take"
+
+
+def test_the_reference_has_every_public_name():
+    pages = "".join(page.read_text() for page in REFERENCE.glob("*.md"))
+    missing = [name for name in whence._VERBS if f"::: whence.{name}\n" not in pages]
+    assert not missing
+    assert "::: whence.measures.options" in pages and "::: whence.errors" in pages
+    assert "::: whence.stats" in pages and "::: whence.plot.charts" in pages

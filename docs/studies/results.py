@@ -7,7 +7,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PICTURES = HERE.parent / "pictures"
-VERDICTS = {True: "confirmed", False: "not confirmed", None: "not decided"}
 # the pictures a page shows
 SHOWN = {
     "mixing": ("mixing_means", "mixing_by_type", "mixing_depth"),
@@ -34,7 +33,7 @@ def _page(name: str, folder: Path, found: dict) -> str:
     about = found["about"]
     sample = "the quick sample" if about["quick"] else "the full sample"
     rows = [
-        f"| {VERDICTS[claim['confirmed']]} | {_plain(claim['says'])} | {_plain(claim['statistic'])} |"
+        f"| {claim['verdict']} | {_plain(claim['says'])} | {_plain(claim['statistic'])} |"
         for claim in found["claims"]
     ]
     lines = [

@@ -99,10 +99,15 @@ VERBS = {
 def cite(dataset: object) -> str:
     """BibTeX of whence and of every paper behind the measures in a Dataset or a run.
 
-    A measure of another package may give the BibTeX of its paper in place of a key.
+    Args:
+        dataset: what `whence.measure`, `whence.why` and their like give, or a run from `whence.open_run`
 
-    >>> "kobayashi2021" in whence.cite(whence.measure(whence.load(), "Paris is a city.", "mixing"))
-    True
+    Returns:
+        The entries as text. A measure of another package may bring its own.
+
+    Examples:
+        >>> "kobayashi2021" in whence.cite(whence.measure(whence.load(), "Paris is a city.", "mixing"))
+        True
     """
     measured = getattr(dataset, "attrs", {}).get("measures")
     if measured is None:

@@ -124,15 +124,6 @@ def test_the_last_feed_forward_is_not_computed():
     assert len(called) == anatomy.layers - 1
 
 
-def test_a_pass_during_which_weights_are_moved_runs_to_its_end():
-    """accelerate brings back at the end of a block what it fetched for it."""
-    anatomy, ended = locate(build("bert")), []
-    anatomy.model.hf_device_map = {"": "cpu"}
-    anatomy.blocks[-1].register_forward_hook(lambda *_: ended.append(True))
-    visit_blocks(anatomy, batch([9]), lambda block: None, 1)
-    assert ended == [True]
-
-
 def fingerprint(model):
     """Everything a pass could have left behind: flags, hooks, attention implementation, dtype, weights."""
     hooks = [

@@ -12,7 +12,7 @@ from whence.plot.drawing import Drawing, _apart, draw
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["lines", "points", "bars", "boxes", "grid", "steps"])
+@pytest.mark.parametrize("kind", ["lines", "points", "bars", "boxes", "grid", "steps", "intervals"])
 def test_every_kind_of_chart_draws_its_rows(kind, theme):
     import vl_convert
 

@@ -9,7 +9,7 @@ import pytest
 
 from whence.plot.drawing import Drawing
 from whence.studies.frame.page import page
-from whence.studies.frame.study import Answered, Beside, Claim, Left, Section, Shown, Study
+from whence.studies.frame.study import Answered, Beside, Finding, Left, Section, Shown, Study
 
 HOSTILE = "<script>alert('1')</script>\"&"
 ABOUT = {"model": HOSTILE, "data": HOSTILE, "quick": True, "nothing": ""}
@@ -21,7 +21,7 @@ def shown(answers, text="A text", about=ABOUT):
 
 
 def section(*items, text="A text"):
-    return Answered(Section(text, text, lambda context: ()), list(items))
+    return Answered(Section(text, text), list(items))
 
 
 def test_everything_is_escaped():
@@ -29,7 +29,7 @@ def test_everything_is_escaped():
     drawing = Drawing("bars", table, "x", "y", HOSTILE, HOSTILE)
     items = [
         Shown("picture", HOSTILE, drawing, note=HOSTILE),
-        Claim(HOSTILE, None, HOSTILE),
+        Finding(HOSTILE, "undecided", HOSTILE),
         Beside("table", HOSTILE, table, HOSTILE),
         Left(HOSTILE, HOSTILE),
     ]
@@ -48,15 +48,19 @@ def test_the_policy_allows_the_style_alone():
 
 def test_verdicts_are_counted():
     claims = [
-        Claim("One.", True, "1"),
-        Claim("Two.", False, "2"),
-        Claim("Three.", None, "3"),
-        Claim("Four.", True, "4"),
+        Finding("One.", "confirmed", "1"),
+        Finding("Two.", "contradicted", "2"),
+        Finding("Three.", "undecided", "3"),
+        Finding("Four.", "confirmed", "4"),
     ]
     text = " ".join(shown([section(*claims)]).split())
-    assert "2 of 4 findings of the paper are confirmed on this model, 1 could not be decided." in text
+    assert (
+        "2 of 4 findings of the paper are confirmed on this model, 1 contradicted; 1 could not be decided. This" in text
+    )
+    quick = " ".join(shown([section(*claims)], about=ABOUT | {"quick": False}).split())
+    assert "This is a quick sample" not in quick and "This is a quick sample" in shown([section(*claims)])
     verdicts = re.findall(r'<span class="verdict (\w+)">([^<]*)</span>', text)
-    assert [name for name, _ in verdicts] == ["yes", "no", "open", "yes"] and verdicts[1][1] == "not confirmed"
+    assert [name for name, _ in verdicts] == ["yes", "no", "open", "yes"] and verdicts[1][1] == "contradicted"
     assert "In short" not in shown([section()])
 
 

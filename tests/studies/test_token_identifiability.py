@@ -44,7 +44,7 @@ def other(builtin):
 @pytest.fixture(scope="module")
 def out(builtin, corpora, other, tmp_path_factory, _small):
     folder = tmp_path_factory.mktemp("study")
-    whence.study("token-identifiability", builtin, corpora, folder, quick=True, other=other)
+    whence.study("token-identifiability", builtin, corpora, folder, quick=True)
     return folder
 
 

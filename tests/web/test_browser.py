@@ -139,7 +139,7 @@ def test_the_difference_of_two_maps(visit):
 
 
 def test_the_flow_is_drawn_by_the_decomposition(visit, models):
-    page = visit("flow", model=TINY, text=CAT, least=0, token=3, layer=2)
+    page = visit("flow", model=TINY, text=CAT, token=3, layer=2)
     expected = whence.measure(models[TINY], CAT, "decomposition").decomposition_share.sel(layer=2, target=3).values
     _, rows = table_of(page, "flow")
     assert {(row[0], row[1], row[4], row[5]) for row in rows} == {("decomposition_share", "0", "2", "3")}
@@ -176,8 +176,8 @@ def test_the_flow_waits_for_the_decomposition_and_no_longer_when_that_is_given_u
         server.service._dataset = measured
 
 
-def test_the_flow_follows_its_threshold(visit, models):
-    page = visit("flow", model=TINY, text=CAT, flow="attn_w", least=0)
+def test_the_flow_shows_the_share_that_is_asked_for(visit, models):
+    page = visit("flow", model=TINY, text=CAT, flow="attn_w", keep=1)
     _, rows = table_of(page, "flow")
     maps = whence.measure(models[TINY], CAT, ["attn_w"]).norms.sel(analysis="attn_w").values
     chosen = int(next(row[5] for row in rows if row[4] == "3"))
@@ -187,12 +187,26 @@ def test_the_flow_follows_its_threshold(visit, models):
     assert {row[5] for row in rows if row[4] == "3"} == {str(chosen)}
     slider = page.locator("#flow input[type=range]")
     slider.focus()
-    for _ in range(24):
-        page.keyboard.press("ArrowRight")
+    for _ in range(30):
+        page.keyboard.press("ArrowLeft")
     _, fewer = table_of(page, "flow")
-    least = float(state_of(page)["least"])
-    assert least == pytest.approx(0.06, abs=0.01) and 0 < len(fewer) < len(rows)
-    assert all(float(row[8]) >= least for row in fewer)
+    keep, carried = float(state_of(page)["keep"]), sum(float(row[8]) for row in fewer)
+    assert keep == pytest.approx(0.7, abs=0.02) and 0 < len(fewer) < len(rows)
+    assert carried / 3 >= keep - 0.01 and (carried - float(fewer[-1][8])) / 3 < keep  # of three layers; no link too many
+
+
+def test_a_long_flow_names_what_matters_and_bundles_the_rest(visit, models):
+    """Two hundred tokens in one picture whose words can be read: nothing is lost, and every name has its room."""
+    text = " ".join([CAT, "A dog ran."] * 18)
+    page = visit("flow", model=TINY, text=text, flow="attn_n", token=40)
+    page.select_option("#flow select >> nth=0", "attn_n")
+    expected = whence.measure(models[TINY], text, ["norms"]).norms.sel(analysis="attn_n")
+    drawing = picture_of(page, "flow", "SVG").decode()
+    assert len(re.findall(r"\d+ more</text>", drawing)) > 3
+    names = re.findall(r"translate\(([\d.]+) [\d.]+\) rotate\(-90\)\"[^>]*>(?!\d+\.?\d*\u00a0%)", drawing)
+    places = sorted(map(float, names))
+    assert len(places) > 12 and min(b - a for a, b in itertools.pairwise(places)) >= 14
+    assert expected.sizes["target"] > 160
 
 
 def test_the_head_step_by_step_and_layer_by_layer(visit, models):

@@ -29,21 +29,52 @@ APART = ("source", "limit", "skip_bad")  # keywords of whence.read that are opti
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Source:
-    """Which model, and how to load it."""
+class Loading:
+    """How to load a model."""
 
-    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
-    "A Hub id, a folder or a .gguf file; the built-in model when not given."
     revision: str | None = None
     "Branch, tag or commit on the Hub."
     device: str = "auto"
     "auto, cpu, cuda, mps."
     dtype: str = "auto"
     "auto (float32), float64, float32, bfloat16, float16."
+    device_map: str | None = None
+    "Spread a large model over the GPUs, the host and the disk: auto, balanced, balanced_low_0, sequential."
+    max_memory: str | None = None
+    "How much of each may be used, as in 0=20GB,cpu=60GB."
+    offload_folder: Path | None = None
+    "For weights on the disk that cannot be read from the checkpoint as they are."
     trust_remote_code: Annotated[bool, Parameter(negative=())] = False
     "Run model code that comes with the checkpoint."
     allow_pickle: Annotated[bool, Parameter(negative=())] = False
     "Read pickled checkpoints, which can run code when opened."
+
+    def load(self, model: str | None, revision: str | None = None) -> "Model":
+        """The model; a revision that is named with it goes before that of all."""
+        from whence.models.load import load, quiet
+
+        quiet(bars=sys.stderr.isatty())
+        return load(
+            model,
+            revision=revision or self.revision,
+            device=self.device,
+            dtype=self.dtype,
+            device_map=self.device_map,
+            max_memory=_amounts(self.max_memory),
+            offload_folder=self.offload_folder,
+            trust_remote_code=self.trust_remote_code,
+            allow_pickle=self.allow_pickle,
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Source:
+    """Which model, and how to load it."""
+
+    model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
+    "A Hub id, a folder or a .gguf file; the built-in model when not given."
+    loading: Loading = Loading()
 
     def named(self, model: str | None) -> "Source":
         """The same with the model that was named without --model."""
@@ -52,17 +83,18 @@ class Source:
         return self if model is None else replace(self, model=model)
 
     def load(self) -> "Model":
-        from whence.models.load import load, quiet
+        return self.loading.load(self.model)
 
-        quiet(bars=sys.stderr.isatty())
-        return load(
-            self.model,
-            revision=self.revision,
-            device=self.device,
-            dtype=self.dtype,
-            trust_remote_code=self.trust_remote_code,
-            allow_pickle=self.allow_pickle,
-        )
+
+def _amounts(argument: str | None) -> dict[str | int, str] | None:
+    """Devices and amounts, as whence.load takes them, from "0=20GB,cpu=60GB"."""
+    amounts: dict[str | int, str] = {}
+    for part in argument.split(",") if argument is not None else ():
+        place, _, amount = (piece.strip() for piece in part.partition("="))
+        if not place or not amount:
+            raise BadInput(f"--max-memory takes amounts as in 0=20GB,cpu=60GB, and {part!r} was given.")
+        amounts[int(place) if place.isdecimal() else place] = amount
+    return None if argument is None else amounts
 
 
 @contextmanager

@@ -39,17 +39,28 @@ def cloze(
     part_size: int = PART,
     progress: Progress | None = None,
 ) -> xarray.Dataset:
-    """Where each stage of the head puts the answers of a cloze corpus, as hits@1..100, and how alike the stages are.
+    """Where each stage of the LM head puts the answers of a cloze corpus, and how alike the stages are.
 
-    The corpus is any iterable of sentences with a mask and labels["answer"]; see whence.read("lama:FILE"). With `out`,
-    finished parts are kept in that folder, and the same call resumes where it was stopped.
-    `place(sentence, stage)` is the rank of the answer, NaN where there is none to look for: `outcome` says why. A
-    sentence with a mask has `spearman` and `pearson` even if its answer is not one token (Podkorytov et al. 2021).
+    Args:
+        model: a loaded model with an LM head
+        corpus: any iterable of sentences with a mask and labels["answer"], such as whence.read("lama:FILE")
+        out: a folder in which finished parts are kept, so that the same call resumes where it stopped
+        part_size: sentences per part
+        progress: progress(done, total) is called during the work, and may end it by raising
 
-    >>> from whence.text.sentence import Sentence
-    >>> ranks = whence.cloze(whence.load(), [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})])
-    >>> ranks.place.dims, ranks.hits.dims
-    (('sentence', 'stage'), ('stage', 'k'))
+    Returns:
+        A Dataset with `place(sentence, stage)`, the rank of the answer, NaN where there is none to look for (`outcome`
+        says why); `hits(stage, k)`, the share of answers among the best k; `spearman` and `pearson` between stages,
+        also where the answer is not one token.
+
+    After Podkorytov et al. (2021).
+
+    Examples:
+        >>> from whence.text.sentence import Sentence
+        >>> sentence = Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})
+        >>> ranks = whence.cloze(whence.load(), [sentence])
+        >>> ranks.place.dims, ranks.hits.dims
+        (('sentence', 'stage'), ('stage', 'k'))
     """
     stages = stages_of(loaded(model).anatomy)
     settings = {"stages": stages.names}

@@ -169,7 +169,7 @@ class _Writer:
 
     def _layers(self, batch: Batch) -> Float[Tensor, "l b s m"]:
         anatomy, (rows, tokens) = self.model.anatomy, batch.ids.shape
-        claim(attention_bytes(rows, anatomy.heads, tokens), tokens, self.model.model.device, self.memory_limit)
+        claim(attention_bytes(rows, anatomy.heads, tokens), tokens, self.model.device, self.memory_limit)
         trace = walk(anatomy, batch, lambda block: block.output.float().cpu())
         first = layer_zero(anatomy, batch) if self.embeddings == "sum" else trace.embedding
         layers = torch.stack([first.float().cpu(), *trace.blocks])

@@ -66,24 +66,39 @@ def identify(
 ) -> xarray.Dataset:
     """How often a token is recognised from its hidden vector, by layer and fold.
 
-    probe        "naive" (the vector as it is), "linear", "mlp", or a file of probes written with `save`, which is
-                 applied to every sentence as it was fitted
-    loss         "cosine" or "l2", for the fit and for the look-up
-    solver       "fast" (closed form) or "adam" (as published; `learning_rate` is its own)
-    layers       whose vectors are probed, 1 to the last unless given; 0 is the input embedding itself
-    test_layers  also test every probe on these: `transfer(trained_on, tested_on, fold)`
-    target       "input" embedding, or the state of the "previous" layer
-    offset       recover the token this many positions to the right (left when negative)
-    train_share  fit on this share of the training sentences
-    embeddings   "output" of the embedding layer, or the "sum" before its norm
-    tokens       add the outcome of every token, to be broken down by its annotations
+    Args:
+        model: a loaded model
+        corpus: any iterable of texts or sentences; `whence.read` gives one
+        probe: "naive" (the vector as it is), "linear", "mlp", or a file of probes written with `save`, which is
+            applied to every sentence as it was fitted
+        loss: "cosine" or "l2", for the fit and for the look-up
+        solver: "fast" (closed form) or "adam" (as published)
+        folds: how many times the sentences are split into those that train, validate and test
+        layers: whose vectors are probed, 1 to the last unless given; 0 is the input embedding itself
+        test_layers: also test every probe on these layers: `transfer(trained_on, tested_on, fold)`
+        target: what is recovered: the "input" embedding, or the state of the "previous" layer
+        offset: recover the token this many positions to the right (left when negative)
+        train_share: fit on this share of the training sentences
+        seed: of the folds and of the fit
+        embeddings: the "output" of the embedding layer, or the "sum" before its norm
+        learning_rate: of the solver "adam"
+        tokens: add the outcome of every token, to be broken down by its annotations
+        save: a file into which the fitted probes are written
+        truncate: cut texts that are longer than the model takes, which are an error otherwise
+        cache: the folder of hidden states; by default WHENCE_CACHE, or the user's cache folder
+        memory_limit: in bytes; by default the free memory
+        progress: progress(name, done, total) is called during the work, and may end it by raising
 
-    States are kept in `cache` (WHENCE_CACHE, or the user's cache folder): a second experiment reads them from there.
+    Returns:
+        A Dataset with `rate(layer, fold)` and what was asked for beside it. States are kept in `cache`: a second
+        experiment reads them from there.
+
     After Brunner et al. (2020), sections 4 and B.
 
-    >>> texts = ["Paris is a city.", "A cat sat.", "It rained in the north."]
-    >>> whence.identify(whence.load(), texts, "naive", folds=3, layers=[1], cache="states").rate.dims
-    ('layer', 'fold')
+    Examples:
+        >>> texts = ["Paris is a city.", "A cat sat.", "It rained in the north."]
+        >>> whence.identify(whence.load(), texts, "naive", folds=3, layers=[1], cache="states").rate.dims
+        ('layer', 'fold')
     """
     _check_choices(loss=loss, solver=solver, target=target, embeddings=embeddings)
     folds, offset = _arguments.whole("folds", folds, 1), _arguments.whole("offset", offset, -_arguments.LARGEST)

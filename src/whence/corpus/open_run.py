@@ -31,13 +31,19 @@ _REPAIR = "start the same run again, and that part alone is measured again."
 def open_run(out: str | Path, *, verify: bool = True) -> "Run":
     """The run in a folder, finished or not; refuses one that is damaged or incomplete.
 
-    Every file is read once to compare its checksum, about half a second per gigabyte; `verify=False` compares sizes.
-    Its tables are DataFrames: `sentences`, `tokens` (a row for each layer), `pairs` of words, `heads`, `moments`;
-    `maps` gives the Dataset of a sentence.
+    Args:
+        out: the folder of the run
+        verify: compare every checksum, which reads every file once (about half a second per gigabyte); False compares
+            sizes
 
-    >>> _ = whence.run(whence.load(), ["Paris is a city."], ["mixing"], out="run")
-    >>> whence.open_run("run").sentences[["text", "tokens"]].values.tolist()
-    [['Paris is a city.', 7]]
+    Returns:
+        The run. Its tables are DataFrames: `sentences`, `tokens` (a row for each layer), `pairs` of words, `heads`,
+        `moments`; `maps` gives the Dataset of a sentence.
+
+    Examples:
+        >>> _ = whence.run(whence.load(), ["Paris is a city."], ["mixing"], out="run")
+        >>> whence.open_run("run").sentences[["text", "tokens"]].values.tolist()
+        [['Paris is a city.', 7]]
     """
     store = at(out)
     manifest = read_manifest(store, (KIND,), SHAPE)

@@ -58,15 +58,27 @@ def perturb(
 ) -> xarray.Dataset:
     """How each recipe changes the scores of the LM head's stages, sentence by sentence.
 
-    `spearman(recipe, sentence, stage)` compares the scores at the masked position before and after the change; `place`
-    and `hits` are those of the answers in the unchanged sentences, `place_after` and `hits_after` with the change, and
-    `hits_before` of the same sentences without it. NaN where a recipe does not apply (`applied` counts where it does).
+    Args:
+        model: a loaded model with an LM head
+        corpus: any iterable of sentences with a mask and labels["answer"], such as whence.read("lama:FILE")
+        recipes: names ("no-period", "no-sep", …), or functions of a sentence
+        out: a folder in which finished parts are kept, so that the same call resumes where it stopped
+        part_size: sentences per part
+        progress: progress(done, total) is called during the work, and may end it by raising
+
+    Returns:
+        A Dataset with `spearman(recipe, sentence, stage)`, which compares the scores at the masked position before and
+        after the change; `place` and `hits` of the answers in the unchanged sentences, `place_after` and `hits_after`
+        with the change, and `hits_before` of the same sentences without it. NaN where a recipe does not apply
+        (`applied` counts where it does).
+
     After Podkorytov et al. (2021).
 
-    >>> from whence.text.sentence import Sentence
-    >>> clozes = [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})]
-    >>> whence.perturb(whence.load(), clozes, ["no-period"]).spearman.dims
-    ('recipe', 'sentence', 'stage')
+    Examples:
+        >>> from whence.text.sentence import Sentence
+        >>> clozes = [Sentence("Paris is the capital of [MASK].", labels={"answer": "France"})]
+        >>> whence.perturb(whence.load(), clozes, ["no-period"]).spearman.dims
+        ('recipe', 'sentence', 'stage')
     """
     chosen = recipes_of(recipes)
     stages = stages_of(loaded(model).anatomy)

@@ -86,7 +86,7 @@ class Explainer:
     def _claim(self, asked: Question) -> None:
         tokens = len(asked.encoded.tokens)
         plan = planned(self.model, tokens, len(asked.positions), self.plan.variables, ROOM)
-        claim(resident(plan.takes), tokens, self.model.model.device, None, REMEDY)
+        claim(resident(plan.takes), tokens, self.model.device, None, REMEDY)
 
 
 @dataclass(frozen=True, eq=False)

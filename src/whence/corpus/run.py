@@ -44,26 +44,36 @@ def run(
     total: int | None = None,
     progress: Progress | None = None,
 ) -> str:
-    """Measures every sentence of a corpus into tables in the folder `out`; gives back its name for `whence.open_run`.
+    """Measures every sentence of a corpus into tables in a folder.
 
     Started again with the same parameters, a run that was stopped resumes, and damaged parts are measured again.
 
-    corpus        any iterable of texts, pairs or sentences; `whence.read` gives one
-    measures      names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest on
-    engine        "local", or "ray" with its `address` and number of `workers`
-    threads       of the process or of each worker; the last digits depend on it
-    layers        only these; 1 is the first. Of "why", those from which parts are counted, 0 unless named
-    maps          keep whole maps too; they are large
-    neighbours    how far apart the words of the table of pairs may be
-    by            what moments are grouped by: class, upos, xpos, deprel, ner
-    too_long      "refuse", "truncate" or "skip" sentences longer than the model takes
-    part_size     sentences per part: what is lost at most when a run is stopped
-    batch_tokens  tokens that are measured together
-    progress      progress(done, of) counts sentences; `of` is `total`, the corpus's length, or None
+    Args:
+        model: a loaded model
+        corpus: any iterable of texts, pairs or sentences; `whence.read` gives one
+        measures: names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest on
+        out: the folder of the run
+        engine: "local", or "ray"
+        address: of a Ray cluster; one on this machine when None
+        workers: how many Ray workers; as many as the cluster has room for when None
+        threads: of the process or of each worker; the last digits depend on it
+        layers: only these; 1 is the first. Of "why", those from which parts are counted, 0 unless named
+        maps: keep whole maps too; they are large
+        neighbours: how far apart the words of the table of pairs may be
+        by: what moments are grouped by: class, upos, xpos, deprel, ner
+        too_long: "refuse", "truncate" or "skip" sentences longer than the model takes
+        part_size: sentences per part, which is what is lost at most when a run is stopped
+        batch_tokens: tokens that are measured together
+        total: how many sentences there are, for the bar; the corpus's length when None
+        progress: progress(done, total) counts sentences, and may end the run by raising
 
-    >>> folder = whence.run(whence.load(), ["Paris is a city.", "A cat sat."], ["mixing"], out="run")
-    >>> whence.open_run(folder).tokens.groupby("layer")["mixing_attn_w"].mean().size
-    6
+    Returns:
+        The folder, for `whence.open_run`.
+
+    Examples:
+        >>> folder = whence.run(whence.load(), ["Paris is a city.", "A cat sat."], ["mixing"], out="run")
+        >>> whence.open_run(folder).tokens.groupby("layer")["mixing_attn_w"].mean().size
+        6
     """
     loaded(model)
     sentences(corpus)

@@ -59,7 +59,7 @@ class Worker:
                 chosen = [sentences[place] for place in places]
                 longest = len(chosen[0])
                 taken = len(chosen) * self._bytes(longest) + self._needs(longest, alone=True)
-                claim(resident(taken), longest, self.model.model.device, None, REMEDY)
+                claim(resident(taken), longest, self.model.device, None, REMEDY)
                 results.add(places, measured(self.model, self.plan, chosen, results.moments.classes))
         return prepared
 

@@ -19,6 +19,7 @@ from torch.func import functional_call
 from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
+from whence.models.pieces import held_whole
 
 PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
@@ -44,6 +45,11 @@ class Affine:
 
 def read_affine(module: nn.Module) -> Affine:
     """The map of a Linear, a Conv1D, or a wrapper around one; refused where that is not affine."""
+    with held_whole(module):
+        return _read(module)
+
+
+def _read(module: nn.Module) -> Affine:
     if is_plain(module):
         return _stored(module)
     affine = _adapted(module)
@@ -124,6 +130,11 @@ def _agrees(affine: Affine, module: nn.Module) -> bool:
 
 def is_affine(module: nn.Module) -> bool:
     """Whether f(x + y) + f(0) = f(x) + f(y) for random vectors."""
+    with held_whole(module):
+        return _adds_up(module)
+
+
+def _adds_up(module: nn.Module) -> bool:
     first, second = _probes(module).chunk(2)
     try:
         outputs = _response(module, torch.cat([first, second, first + second, torch.zeros_like(first)]))

@@ -19,9 +19,10 @@ def apart(
     sums with a much larger tensor, pass that as `beside`: errors are then relative to what was added to it, and only
     what exceeds the rounding of the sum counts.
     """
+    expected = expected.to(actual.device)
     difference, size = (actual - expected).detach().abs(), expected.detach()
     if beside is not None:
-        size = size - beside
+        size = size - beside.to(actual.device)
         difference = _past(difference, expected.abs())
     return max(_worst(difference, size), _worst(*_without_largest(difference, size)))
 

@@ -19,6 +19,7 @@ from transformers.models.auto.modeling_auto import (
 
 from whence.models.families import HEADS, Around, Family, HeadPaths, Mlp, Whole
 from whence.models.outside import Outside
+from whence.models.pieces import device_of, held
 from whence.models.weights import (
     Activation,
     Affine,
@@ -189,7 +190,10 @@ class Anatomy:
 
     def _decoder(self, decoder: nn.Module, paths: HeadPaths) -> Affine:
         affine = read_affine(decoder)
-        return affine if paths.bias is None else replace(affine, bias=_at(self.model, paths.bias).detach())
+        if paths.bias is None:
+            return affine
+        with held(self.model.get_submodule(paths.bias.rpartition(".")[0])):
+            return replace(affine, bias=_at(self.model, paths.bias).detach())
 
     def _factor(self, paths: HeadPaths) -> float:
         if paths.divisor is not None:
@@ -206,7 +210,7 @@ class Anatomy:
 
     def _ones(self) -> Tensor:
         """The weight of a norm that has none."""
-        return next(self.owner.parameters()).detach().new_ones(self.width)
+        return torch.ones(self.width, dtype=next(self.owner.parameters()).dtype, device=device_of(self.owner))
 
     @property
     def config(self) -> Any:

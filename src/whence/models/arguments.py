@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from whence.errors import BadInput
 from whence.models.block import Batch
+from whence.models.pieces import device_of
 
 OWN_TABLE = "token_type_embeddings"  # its name in every family that has one
 SAME_OR_OTHER = "seg_embed"  # of XLNet and Funnel, which only compare the segments of two tokens
@@ -19,7 +20,7 @@ SAME_OR_OTHER = "seg_embed"  # of XLNet and Funnel, which only compare the segme
 def arguments(model: PreTrainedModel, batch: Batch, own_positions: bool = False) -> dict[str, Any]:
     """Left padding gets position ids of its own: learned positions would shift silently."""
     _check_ids(model, batch.ids)
-    device = next(model.parameters()).device
+    device = device_of(model)
     mask = batch.mask.to(device)
     inputs = {"input_ids": batch.ids.to(device), "attention_mask": mask.long(), "use_cache": False}
     if batch.segments is not None and (segments := _segments(model)) > 1:

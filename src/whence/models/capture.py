@@ -24,6 +24,7 @@ from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Kept, Trace
 from whence.models.hooks import Reached, here
+from whence.models.pieces import device_of, held_whole
 from whence.models.products import overheard
 from whence.models.unchanged import unchanged
 from whence.models.weights import first
@@ -67,12 +68,8 @@ def walk(
 
 
 def visit_blocks(anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int) -> None:
-    """Calls visit(block) up to layer `last` and stops the pass after its attention, so its output is NaN.
-
-    With accelerate's offloading the pass runs to its end, where the weights are moved back.
-    """
-    moved = "hf_device_map" in vars(anatomy.model)
-    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], last=None if moved else last)
+    """Calls visit(block) up to layer `last` and stops the pass after its attention, so its output is NaN."""
+    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], last=last)
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening(), suppress(Reached):
         run(anatomy.stack, batch, **arguments_of(anatomy))
 
@@ -126,7 +123,7 @@ def borrowed(model: PreTrainedModel, seam: str | None = INTERFACE) -> Iterator[N
     """
     with _lock:
         modules = list(model.modules())  # once: a walk takes longer than anything else here
-        with _uncompiled(modules), torch.autocast(model.device.type, enabled=False), unchanged(modules):
+        with _uncompiled(modules), torch.autocast(device_of(model).type, enabled=False), unchanged(modules):
             if any(module.training for module in modules):
                 model.eval()
             if seam is not None:
@@ -216,10 +213,11 @@ class _Recorder:
     kept: list[Any] = field(default_factory=list)
     embedding: Tensor | None = None
     _open: dict[str, Any] = field(default_factory=dict)
+    _weights: ExitStack = field(default_factory=ExitStack)
 
     @contextmanager
     def listening(self) -> Iterator[ExitStack]:
-        with ExitStack() as hooks, hearing(self._attended):
+        with self._weights, ExitStack() as hooks, hearing(self._attended):
             for block in set(self.anatomy.blocks):
                 hooks.callback(block.register_forward_pre_hook(here(self._begin), with_kwargs=True).remove)
                 hooks.callback(block.register_forward_hook(here(self._end)).remove)
@@ -235,7 +233,8 @@ class _Recorder:
         states = self._batch_first(args[0] if args else kwargs["hidden_states"])
         if self.embedding is None:
             self.embedding = states
-        self._open = {"block": block, "input": states, "projected": None}
+        self._weights.enter_context(held_whole(block))
+        self._open = {"block": block, "input": states.to(device_of(block)), "projected": None}
 
     def _attended(
         self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
@@ -270,6 +269,7 @@ class _Recorder:
             recorded |= _nothing_attended(states)
         parts, layer = self.anatomy.parts(recorded.pop("block")), len(self.kept) + 1
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **recorded)))
+        self._weights.close()
         if layer == self.last:
             raise Reached
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from whence.models import capture
 from whence.models.agreement import apart
@@ -20,6 +21,7 @@ from whence.models.block import Batch
 from whence.models.hooks import here
 from whence.models.linearise import linearised
 from whence.models.locate import probe, reason_of
+from whence.models.pieces import in_pieces
 from whence.models.stack import table_of
 from whence.models.tangent import PRECISE, Chain
 from whence.models.weights import first
@@ -48,9 +50,10 @@ def missed(anatomy: Anatomy) -> Missed:
 
 @dataclass
 class _Own:
-    """One pass of the model's own code with autograd from the embeddings: these, layer 0 and the last layer."""
+    """One pass of the model's own code from the embeddings, differentiated: these, layer 0 and the last layer."""
 
     anatomy: Anatomy
+    dual: bool = False
     embedding: Tensor | None = None
     start: Tensor | None = None
     output: Tensor | None = None
@@ -69,7 +72,7 @@ class _Own:
         """Only the first lookup: CTRL looks up more than tokens. A copy, because later code may write into it."""
         if self.embedding is not None:
             return output
-        self.embedding = first(output).detach().requires_grad_()
+        self.embedding = self._followed(first(output))
         copied = self.embedding.clone()
         return (copied, *output[1:]) if isinstance(output, tuple) else copied  # with its scale (I-BERT)
 
@@ -78,28 +81,52 @@ class _Own:
             return None
         states = args[0] if args else kwargs["hidden_states"]
         if self.embedding is None:  # there is no table (CANINE)
-            self.embedding = states = states.detach().requires_grad_()
+            self.embedding = states = self._followed(states)
         self.start = states
         return ((states, *args[1:]), kwargs) if args else (args, kwargs | {"hidden_states": states})
 
     def _ended(self, block: nn.Module, args: tuple, output: Any) -> None:
         self.output = first(output)
 
+    def _followed(self, states: Tensor) -> Tensor:
+        """The states, to be differentiated by: with a tangent of their own, or backwards."""
+        if self.dual:
+            return forward_ad.make_dual(states.detach(), drawn(states, seed=5))
+        return states.detach().requires_grad_()
+
 
 def _compared(anatomy: Anatomy, batch: Batch, chain: Chain) -> float:
+    tangent = drawn(chain.states, seed=1)
+    pushed = chain.push_one(tangent)
+    cotangent = _evenly(drawn(chain.states, seed=2).to(pushed.device), pushed)
+    pulled = chain.pull_one(cotangent)
+    forwards = in_pieces(anatomy.stack)
+    errors = [(_apart_forwards if forwards else _apart_backwards)(anatomy, batch, chain, cotangent, pulled)]
+    both_ways = [_mismatch(cotangent, pushed, pulled, tangent), *_by_torch_func(chain)]
+    # forward and reverse mode round in different places, which shows in half precision
+    return max(errors + both_ways if pulled.dtype in PRECISE.values() else errors)
+
+
+def _apart_backwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Tensor, pulled: Tensor) -> float:
+    """The chain's VJP and autograd's from the last layer to the embeddings."""
     own, axis = _Own(anatomy), anatomy.batch_axis
     with torch.enable_grad(), own.listening():
         capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
     assert own.embedding is not None and own.start is not None and own.output is not None
-    tangent = drawn(chain.states, seed=1)
-    pushed = chain.push_one(tangent)
-    cotangent = _evenly(drawn(chain.states, seed=2), pushed)
-    pulled = chain.pull_one(cotangent)
     expected = torch.autograd.grad(own.output, own.embedding, cotangent.unsqueeze(axis), retain_graph=True)[0]
-    errors = [apart(torch.autograd.grad(own.start, own.embedding, pulled.unsqueeze(axis))[0], expected)]
-    both_ways = [_mismatch(cotangent, pushed, pulled, tangent), *_by_torch_func(chain)]
-    # forward and reverse mode round in different places, which shows in half precision
-    return max(errors + both_ways if pulled.dtype in PRECISE.values() else errors)
+    return apart(torch.autograd.grad(own.start, own.embedding, pulled.unsqueeze(axis))[0], expected)
+
+
+def _apart_forwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Tensor, pulled: Tensor) -> float:
+    """The chain's JVP and that of the model's own code in one pass: a backward pass would keep the weights of all
+    blocks, which are not in memory together.
+    """
+    own, axis = _Own(anatomy, dual=True), anatomy.batch_axis
+    with forward_ad.dual_level(), own.listening():
+        capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+        assert own.start is not None and own.output is not None
+        start, expected = (forward_ad.unpack_dual(states).tangent.squeeze(axis) for states in (own.start, own.output))
+    return apart(chain.push_one(start), expected)
 
 
 def _by_torch_func(chain: Chain) -> list[float]:

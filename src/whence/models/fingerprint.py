@@ -11,6 +11,7 @@ import torch
 
 from whence.models.affine import adapters
 from whence.models.load import Model
+from whence.models.pieces import devices_of, fetched
 from whence.text.sentence import Sentence
 
 SCHEMA = 2  # of a Dataset's dimensions and attributes
@@ -57,7 +58,7 @@ def described(model: Model) -> dict[str, Any]:
         "heads": model.anatomy.heads,
         "causal": model.anatomy.causal,
         "dtype": str(model.model.dtype).removeprefix("torch."),
-        "device": model.model.device.type,
+        "device": "+".join(dict.fromkeys(device.type for device in devices_of(model.model))),
     }
 
 
@@ -79,7 +80,8 @@ def weights_sha256(model: Model) -> str:
     tensors = dict(model.model.named_buffers()) | model.model.state_dict()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        values = fetched(model.model, name, tensor).detach().cpu().contiguous()
+        digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
     for layer in adapters(model.model):
         digest.update(repr(layer).encode())
     return digest.hexdigest()

@@ -4,7 +4,7 @@ import importlib
 import itertools
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +19,10 @@ from whence.errors import BadInput, Unsupported
 from whence.models import capture
 from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.block import Batch
+from whence.models.block_weights import BlockWeights, widened
 from whence.models.functions import written_out
 from whence.models.hooks import Reached, here
+from whence.models.pieces import device_of
 from whence.models.stack import Precision, Stack, kept
 from whence.models.tangent import (
     PRECISE,
@@ -52,8 +54,11 @@ def linearised(
     """
     _check(anatomy, batch)
     _import_quietly()
-    recorder = _Recorder(anatomy, anatomy.layers if depth is None else depth, precision)
-    with _borrowed(anatomy), torch.no_grad():
+    weights = BlockWeights(anatomy, precision)
+    recorder = _Recorder(anatomy, anatomy.layers if depth is None else depth, weights)
+    with _borrowed(anatomy), torch.no_grad(), closing(weights):
+        if anatomy.side_paths:
+            weights.keep_all()
         with recorder.listening(), suppress(Reached):
             capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
         steps = tuple(_attending(step) if attending else step for step in recorder.steps)
@@ -93,7 +98,7 @@ class _Recorder:
 
     anatomy: Anatomy
     depth: int
-    precision: Precision
+    weights: BlockWeights
     steps: list[Step] = field(default_factory=list)
     norm: nn.Module | None = None
     entry: nn.Module | None = None
@@ -126,12 +131,13 @@ class _Recorder:
         states = args[0] if args else kwargs["hidden_states"]
         if self._before:
             self.entry = next((module for module, output in self._outputs if _same(output, states)), None)
-        self._open = (_function(self.anatomy, block, args[1:], kwargs, self.precision), self._alone(states))
+        states = states.to(device_of(block))
+        self._open = (_function(self.anatomy, block, args[1:], kwargs, self.weights), self._alone(states))
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
         assert self._open is not None
         function, states = self._open
-        self.steps.append(Step(function, states, self._alone(first(output)), None, self.anatomy.parts(block)))
+        self.steps.append(Step(block, function, self.weights, states, self._alone(first(output)), None))
         if len(self.steps) == self.depth:
             raise Reached
 
@@ -141,7 +147,7 @@ class _Recorder:
         return self._open is None
 
     def _alone(self, states: Tensor) -> Float[Tensor, "t m"]:
-        return self.precision(states.squeeze(self.anatomy.batch_axis))
+        return self.weights.precision(states.squeeze(self.anatomy.batch_axis))
 
 
 def _same(output: Tensor, states: Tensor) -> bool:
@@ -175,32 +181,24 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, weights: Tensor, settin
 
 
 def _function(
-    anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str, Any], precision: Precision
+    anatomy: Anatomy, block: nn.Module, args: tuple, kwargs: dict[str, Any], weights: BlockWeights
 ) -> Function:
     """The block as a function of one sentence's states, its other inputs as in the pass."""
     rest = {name: value for name, value in kwargs.items() if name != "hidden_states"}
-    args, rest = tree_map(lambda value: kept(value, precision), (args, rest))
+    args, rest = tree_map(lambda value: kept(value, weights.precision), (args, rest))
     axis = anatomy.batch_axis
-    weights = _weights(block, precision)
 
     def function(states: Tensor) -> Tensor:
         others, keywords = tree_map(kept, (args, rest))
-        inputs = (states.unsqueeze(axis), *others)
-        output = functional_call(block, weights, inputs, keywords) if weights else block(*inputs, **keywords)
+        inputs, own = (states.unsqueeze(axis), *others), weights.of(block)
+        output = functional_call(block, own, inputs, keywords) if own else block(*inputs, **keywords)
         return first(output).squeeze(axis)
 
     return function
 
 
-def _weights(module: nn.Module, precision: Precision) -> dict[str, Tensor]:
-    """The module's parameters and buffers in a precision; empty where that changes none of them."""
-    tensors = dict(itertools.chain(module.named_parameters(), module.named_buffers()))
-    widened = {name: precision(tensor) for name, tensor in tensors.items()}
-    return {} if all(widened[name] is tensors[name] for name in tensors) else widened
-
-
 def _stack(anatomy: Anatomy, batch: Batch, recorder: _Recorder) -> Stack:
-    weights = _weights(anatomy.stack, recorder.precision)
+    weights = widened(anatomy.stack, recorder.weights.precision)
     return Stack(anatomy, batch, recorder.entry, recorder.steps[0].states, weights)
 
 
@@ -219,7 +217,7 @@ def _start(anatomy: Anatomy, batch: Batch, recorder: _Recorder) -> Float[Tensor,
         with ExitStack() as hooks:
             replace = here(lambda _, args: (total[None], *args[1:]))
             hooks.callback(norm.register_forward_pre_hook(replace).remove)
-            return recorder.precision(_until_blocks(anatomy, batch))
+            return recorder.weights.precision(_until_blocks(anatomy, batch))
 
     total = sums[0][0]
     basis = torch.eye(total.shape[-1], dtype=total.dtype, device=total.device)
@@ -258,7 +256,7 @@ def _check(anatomy: Anatomy, batch: Batch) -> None:
 def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
     """Each block reads the output of the one before; otherwise a derivative would miss a path."""
     for layer, (before, after) in enumerate(itertools.pairwise(steps), start=1):
-        if not torch.equal(before.output, after.states):
+        if not torch.equal(before.output.to(after.states.device), after.states):
             raise Unsupported(
                 f"In {type(anatomy.model).__name__} block {layer + 1} does not read what block {layer} gave, so"
                 " derivatives through the blocks would miss a path."

@@ -21,8 +21,12 @@ from whence.models.fit import Header, check_counts, check_dropped, check_fit, he
 from whence.models.gguf_tokens import with_ends
 from whence.models.hooks import foreign_hooks
 from whence.models.locate import PROBE_LENGTH, locate
+from whence.models.pieces import device_of, in_pieces
+from whence.models.placement import check_named_modules, on_device, spread
 from whence.models.verify import Check, capabilities, verify
 
+PLACING = ("device_map", "max_memory", "offload_folder")
+FULL = ("os error 28", "No space left on device")
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "merges.txt", "tekken.json")
 
 
@@ -46,6 +50,11 @@ class Model:
     def gives(self) -> frozenset[str]:
         """What can be measured: attention, rows, values, norms, head."""
         return capabilities(self.checks)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes; of several devices the first."""
+        return device_of(self.model)
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -89,29 +98,46 @@ def load(
     revision: str | None = None,
     device: str = "auto",
     dtype: str | torch.dtype = "auto",
+    device_map: object = None,
+    max_memory: object = None,
+    offload_folder: str | Path | None = None,
     model_kwargs: Mapping[str, Any] | None = None,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
 ) -> Model:
-    """A verified model: the built-in one (also by its name, "whence/builtin"), a Hub id, a folder, a .gguf file, or
-    one already in memory.
+    """A verified model: the built-in one, one from the Hub, a folder or a .gguf file, or one already in memory.
 
-    tokenizer          of a model in memory; otherwise the model's own
-    revision           of a model on the Hub: a branch, a tag or a commit
-    device             "auto", or a device of torch; a model in memory is left where it is
-    dtype              "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
-    model_kwargs       further arguments of transformers' `from_pretrained`
-    trust_remote_code  code from the Hub is refused without it
-    allow_pickle       a pickled checkpoint runs code when opened, and is refused without it
+    Args:
+        model: nothing or "whence/builtin" for the built-in model, a Hub id, a folder, a .gguf file, or a model of
+            transformers
+        tokenizer: of a model in memory; otherwise the model's own
+        revision: of a model on the Hub: a branch, a tag or a commit
+        device: "auto", or a device of torch; a model in memory is left where it is
+        dtype: "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
+        device_map: of a large model: "auto" spreads it over the GPUs, the host and the disk (accelerate), or a table of
+            modules and devices
+        max_memory: how much of each it may take, such as {0: "20GB", "cpu": "60GB"}
+        offload_folder: for weights on the disk that cannot be read from the checkpoint as they are
+        model_kwargs: further arguments of transformers' `from_pretrained`
+        trust_remote_code: code from the Hub is refused without it
+        allow_pickle: a pickled checkpoint runs code when opened, and is refused without it
 
-    What the model gives is what passed the checks: `model.gives`, and `whence.verify` has them with their errors.
+    Returns:
+        The model, ready to be measured. What it gives is what passed the checks: `model.gives`, and `whence.verify` has
+        them with their errors.
 
-    >>> whence.load().anatomy.family
-    'bert'
+    Examples:
+        >>> whence.load().anatomy.family
+        'bert'
     """
     if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise BadInput(f"A tokenizer is one of transformers', and {type(tokenizer).__name__} was given; load it first.")
+    placed = spread(device, device_map, max_memory, offload_folder)
     if isinstance(model, PreTrainedModel):
+        if placed:
+            raise BadInput(
+                "A model in memory is left where it is; spread it with accelerate, or give its name or path."
+            )
         return _wrapped(model, _required(tokenizer, model), model.name_or_path or type(model).__name__, None)
     if model is not None and not isinstance(model, str | Path):
         raise BadInput(
@@ -119,20 +145,23 @@ def load(
             " (of a PEFT model, give merge_and_unload() or get_base_model(); of a compiled or parallel model, the one"
             " inside it)."
         )
-    target_device, target_dtype = _device(device), _dtype(dtype)
+    target_device, target_dtype = None if placed else on_device(device), _dtype(dtype)
     if model is None or model == builtin.NAME:
         if tokenizer is not None or revision is not None:
             raise BadInput("The built-in model has a tokenizer of its own and one revision; name a model.")
+        if placed:
+            raise BadInput("The built-in model is small and goes to one device; leave the device map out.")
         with threads_for(PROBE_LENGTH):
             network, tokenizer = builtin.read()
         return _wrapped(network.to(target_device, target_dtype), tokenizer, builtin.NAME, builtin.SHA256[:12])
     options = dict(model_kwargs or {}) | {"revision": revision, "trust_remote_code": trust_remote_code}
+    _check_twice(options)
     source = _source(model, options, allow_pickle)
-    network = _read(source, options, target_dtype, allow_pickle)
+    network = _read(source, options, placed, target_dtype, allow_pickle)
     if tokenizer is None:
         tokenizer = _tokenizer(source, options)
     commit = getattr(network.config, "_commit_hash", None) or revision
-    return _wrapped(network.to(target_device), tokenizer, str(model), commit)
+    return _wrapped(network if placed else network.to(target_device), tokenizer, str(model), commit)
 
 
 def quiet(bars: bool) -> None:
@@ -155,7 +184,7 @@ def _wrapped(model: PreTrainedModel, tokenizer: Any, name: str, revision: str | 
 
 
 def _refuse_meta(model: PreTrainedModel) -> None:
-    if any(parameter.is_meta for parameter in model.parameters()):
+    if any(parameter.is_meta for parameter in model.parameters()) and not in_pieces(model):
         raise Unsupported(f"{type(model).__name__} has weights on the meta device, so there is nothing to run.")
 
 
@@ -184,9 +213,11 @@ def _source(model: str | Path, options: dict[str, Any], allow_pickle: bool) -> s
     return model
 
 
-def _read(source: str, options: dict[str, Any], dtype: torch.dtype, allow_pickle: bool) -> PreTrainedModel:
+def _read(
+    source: str, options: dict[str, Any], placed: dict[str, Any], dtype: torch.dtype, allow_pickle: bool
+) -> PreTrainedModel:
     """The checkpoint as the class it was saved from; without its head when the head's weights are not in it."""
-    settings = dict(options, dtype=dtype, output_loading_info=True)
+    settings = options | placed | {"dtype": dtype, "output_loading_info": True}
     if not allow_pickle and "gguf_file" not in options:
         settings["use_safetensors"] = True
     with _one_sentence(source):
@@ -200,6 +231,7 @@ def _read(source: str, options: dict[str, Any], dtype: torch.dtype, allow_pickle
         if info["missing_keys"]:
             model, info = AutoModel.from_pretrained(source, **settings)
     check_dropped(info["unexpected_keys"], model, source)
+    check_named_modules(placed, model)
     missing = [name for name in info["missing_keys"] if "pooler" not in name]
     if missing:
         raise BadInput(
@@ -238,6 +270,11 @@ def _architecture(config: Any, source: str) -> str:
     return named[0]
 
 
+def _check_twice(options: Mapping[str, Any]) -> None:
+    if named := [name for name in PLACING if name in options]:
+        raise BadInput(f"model_kwargs has {named[0]}; give it to whence.load itself.")
+
+
 def _tokenizer(source: str, options: dict[str, Any]) -> Any:
     folder = Path(source)
     if folder.is_dir() and "gguf_file" not in options and not any(any(folder.glob(name)) for name in TOKENIZERS):
@@ -261,6 +298,11 @@ class _one_sentence:  # noqa: N801  (reads as the statement it is)
     def __exit__(self, kind: type | None, error: BaseException | None, traceback: object) -> None:
         if error is None or isinstance(error, WhenceError | MemoryError):
             return
+        if any(words in str(error) for words in FULL):
+            raise BadInput(
+                f"The disk is full, so {self.source} cannot be loaded; make room, or name another offload_folder"
+                " (--offload-folder)."
+            ) from error
         for expected, sentence in _SENTENCES.items():
             if isinstance(error, expected):
                 raise BadInput(sentence.format(source=self.source, error=_first(error))) from error
@@ -282,17 +324,6 @@ def _first(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     count = 2 if lines[0].endswith(":") else 1
     return " ".join(line.strip() for line in lines[:count]).rstrip(".")
-
-
-def _device(device: str) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        raise BadInput(f"There is no device {device!r} here; use auto, cpu, cuda or mps.") from error
-    return chosen
 
 
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:

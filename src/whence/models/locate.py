@@ -21,6 +21,7 @@ from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.families import FAMILIES, Family, row_of
 from whence.models.hooks import here
+from whence.models.pieces import in_pieces
 from whence.models.stack import has_side_paths
 
 PROBE_LENGTH = 11
@@ -238,6 +239,11 @@ def on_tokens_alone(part: PreTrainedModel, model: PreTrainedModel) -> Iterator[N
     except WhenceError:
         raise
     except Exception as error:
+        if in_pieces(model) and isinstance(error, NotImplementedError) and "meta" in str(error):
+            raise Unsupported(
+                f"{type(model).__name__} uses weights of a part that is not running (its embeddings, as a rule), so"
+                " that part cannot be offloaded; give it a device of its own in the device map."
+            ) from error
         inside = "" if part is model else f", which holds the blocks of {type(model).__name__},"
         raise Unsupported(
             f"{type(part).__name__}{inside} cannot be run on tokens alone ({reason_of(error)}); give the model inside"

@@ -12,6 +12,7 @@ from typing import Any
 from einops import einsum, rearrange
 from torch import Tensor, nn
 
+from whence.models.pieces import held_whole
 from whence.models.weights import Affine, Projection
 
 Attended = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
@@ -39,7 +40,7 @@ class Outside:
         return Affine(rearrange(self._value_weight(block), "m h d -> m (h d)"), None)
 
     def projection(self, block: nn.Module) -> Projection:
-        return Projection(rearrange(attrgetter(self.projection_weight)(block).detach(), "m h d -> h d m"), None)
+        return Projection(rearrange(_weight(block, self.projection_weight), "m h d -> h d m"), None)
 
     def listener(self, block: nn.Module, attended: Attended, projected: Projected) -> Callable[..., tuple | None]:
         """A hook that reports every attention of the block: weights, values, what may be attended to, head outputs;
@@ -66,4 +67,9 @@ class Outside:
         return hook
 
     def _value_weight(self, block: nn.Module) -> Tensor:
-        return attrgetter(self.value_weight)(block).detach()
+        return _weight(block, self.value_weight)
+
+
+def _weight(block: nn.Module, path: str) -> Tensor:
+    with held_whole(block):
+        return attrgetter(path)(block).detach()

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.autograd.graph import saved_tensors_hooks
 from torch.func import functional_call, jvp, vjp, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -109,12 +110,17 @@ def has_side_paths(anatomy: Anatomy, batch: Batch) -> bool:
     a second pass carry a tangent from the embeddings to those blocks.
     """
     with suppress(Exception):  # `verify` reports what has no derivative
-        with torch.enable_grad():
+        # nothing is differentiated: what a backward pass would need of the weights is let go at once
+        with torch.enable_grad(), saved_tensors_hooks(_let_go, _let_go):
             side_inputs = _any_block(anatomy, batch, lambda table: table.detach().requires_grad_(), _has_graph)
         if side_inputs:
             with torch.no_grad(), forward_ad.dual_level():
                 return _any_block(anatomy, batch, _moved, _has_side_path)
     return False
+
+
+def _let_go(tensor: Tensor) -> Tensor:
+    return tensor.new_empty(0)
 
 
 def _any_block(anatomy: Anatomy, batch: Batch, embed: Callable[[Tensor], Tensor], test: Callable[..., bool]) -> bool:

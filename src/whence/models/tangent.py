@@ -24,6 +24,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from whence.models import capture
 from whence.models.agreement import apart
+from whence.models.block_weights import BlockWeights
 from whence.models.hooks import Reached
 from whence.models.sizes import Sizes
 from whence.models.stack import Stack
@@ -64,15 +65,27 @@ class Attended:
 class Step:
     """One block at one sentence's states; `attended` and `parts` are None where they are not known."""
 
-    block: Function
+    module: nn.Module
+    function: Function
+    weights: BlockWeights
     states: Float[Tensor, "t m"]
     output: Float[Tensor, "t m"]
     attended: Attended | None
-    parts: Parts | None
+
+    @property
+    def block(self) -> Function:
+        """The block as a function of its states, its weights at hand."""
+        self.weights.of(self.module)
+        return self.function
+
+    @property
+    def parts(self) -> Parts | None:
+        return self.weights.parts(self.module)
 
     def push(self, tangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
         """J v (JVP) for every tangent: how the block's output moves with its input."""
-        return vmap(lambda tangent: jvp(self.block, (self.states,), (tangent,))[1])(tangents)
+        block = self.block
+        return vmap(lambda tangent: jvp(block, (self.states,), (tangent,))[1])(tangents)
 
     def pull(self, cotangents: Float[Tensor, "k t m"]) -> Float[Tensor, "k t m"]:
         """u^T J (VJP) for every cotangent: how the output's weighted sum moves with each input."""
@@ -81,16 +94,17 @@ class Step:
 
     def reads(self, directions: Float[Tensor, "k t m"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Tangents of queries, keys, values [k g t d] and of the output [k t m], the heads' outputs held fixed."""
-        heads = self._heads
+        block, heads = self.block, self._heads
 
         def cut(states: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-            return _cut(self.block, states, heads)
+            return _cut(block, states, heads)
 
         return vmap(lambda direction: jvp(cut, (self.states,), (direction,))[1])(directions)
 
     def attends(self, directions: Float[Tensor, "k t m"]) -> tuple[Tensor, Tensor, Tensor]:
         """Tangents of queries, keys and values alone [k h t d]; the block stops at its attention."""
-        return vmap(lambda direction: jvp(_until_attention(self.block), (self.states,), (direction,))[1])(directions)
+        reads = _until_attention(self.block)
+        return vmap(lambda direction: jvp(reads, (self.states,), (direction,))[1])(directions)
 
     def attends_back(self, queries: Tensor, keys: Tensor, values: Tensor) -> Float[Tensor, "k t m"]:
         """The transpose: from cotangents of queries, keys and values to those of the input."""
@@ -100,8 +114,10 @@ class Step:
     def writes(self, directions: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
         """Tangents of the output by the heads' outputs, concatenated, the input held fixed."""
 
+        block = self.block
+
         def cut(heads: Tensor) -> Tensor:
-            return _cut(self.block, self.states, heads)[3]
+            return _cut(block, self.states, heads)[3]
 
         return vmap(lambda direction: jvp(cut, (self._heads,), (direction,))[1])(directions)
 
@@ -118,13 +134,15 @@ class Step:
     def agrees_back(self, pull: Function) -> bool:
         """The same of a VJP."""
         cotangents = self._drawn
-        expected = torch.stack([pulled(self.block, self.states, cotangent) for cotangent in cotangents])
+        block = self.block
+        expected = torch.stack([pulled(block, self.states, cotangent) for cotangent in cotangents])
         return apart(pull(cotangents), expected) <= AGREE
 
     @cached_property
     def reference(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
         """Two random tangents, and their JVPs by the block's own code."""
-        return self._drawn, torch.stack([pushed(self.block, self.states, tangent) for tangent in self._drawn])
+        block = self.block
+        return self._drawn, torch.stack([pushed(block, self.states, tangent) for tangent in self._drawn])
 
     @property
     def _drawn(self) -> Float[Tensor, "k t m"]:
@@ -178,22 +196,19 @@ class Chain:
 
     def push_one(self, tangent: Float[Tensor, "t m"]) -> Float[Tensor, "t m"]:
         """J v of the last layer by layer 0, by forward derivatives of the plain code."""
-        for function, states in self._functions:
-            tangent = pushed(function, states, tangent)
+        if self.stack is not None:
+            return pushed(self.stack.last, self.stack.states, tangent)
+        for step in self.steps:
+            tangent = pushed(step.block, step.states, tangent.to(step.states.device))
         return tangent
 
     def pull_one(self, cotangent: Float[Tensor, "t m"]) -> Float[Tensor, "t m"]:
         """u^T J of the last layer by layer 0, by autograd of the plain code."""
-        for function, states in reversed(self._functions):
-            cotangent = pulled(function, states, cotangent)
-        return cotangent
-
-    @property
-    def _functions(self) -> list[tuple[Function, Tensor]]:
-        """The functions that lead from layer 0 to the last layer, each with its states."""
         if self.stack is not None:
-            return [(self.stack.last, self.stack.states)]
-        return [(step.block, step.states) for step in self.steps]
+            return pulled(self.stack.last, self.stack.states, cotangent)
+        for step in reversed(self.steps):
+            cotangent = pulled(step.block, step.states, cotangent.to(step.output.device))
+        return cotangent
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.hooks import here
 from whence.models.locate import probe
+from whence.models.pieces import device_of, held
 from whence.models.verify import LIMITS
 from whence.models.weights import Affine
 
@@ -67,7 +68,8 @@ def _linear(anatomy: Anatomy, attentions: set[nn.Module]) -> list[Affine | None]
 
 
 def _affine(layer: nn.Linear) -> Affine:
-    return Affine(layer.weight.detach().T, None if layer.bias is None else layer.bias.detach())
+    with held(layer):
+        return Affine(layer.weight.detach().T, None if layer.bias is None else layer.bias.detach())
 
 
 def _probed(anatomy: Anatomy, attentions: set[nn.Module]) -> list[Affine]:
@@ -113,7 +115,8 @@ def _units(anatomy: Anatomy) -> Float[Tensor, "b s m"]:
     units = torch.randn(_rows(anatomy) * LENGTH, anatomy.width, generator=torch.Generator().manual_seed(0))
     units[: anatomy.width + 1] = 0
     units[1 : anatomy.width + 1].fill_diagonal_(1)
-    return rearrange(units.to(like), "(b s) m -> b s m", s=LENGTH)
+    units = units.to(device_of(anatomy.owner), like.dtype)
+    return rearrange(units, "(b s) m -> b s m", s=LENGTH)
 
 
 def _dummy(anatomy: Anatomy) -> Batch:

@@ -7,9 +7,9 @@ sinks, states past the final norm, positions shifted by padding.
 
 import itertools
 import math
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import transformers
@@ -21,13 +21,13 @@ from whence.models.agreement import apart, unlike
 from whence.models.anatomy import Anatomy
 from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
-from whence.models.capture import arguments_of, borrowed, run, trace, walk
+from whence.models.capture import arguments_of, borrowed, run, walk
 from whence.models.end_to_end import CLOSE, missed
 from whence.models.experts import routes
 from whence.models.families import Mlp
 from whence.models.hooks import here
 from whence.models.locate import WHERE, on_tokens_alone, probe
-from whence.models.weights import Opaque, first
+from whence.models.weights import Opaque, Parts, Projection, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
 # because most model files compute softmax and norms in float32 whatever they are given
@@ -55,6 +55,22 @@ class Check:
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """What is kept of one block: its states, and how far its parts were off; its weights are there only meanwhile."""
+
+    layer: int
+    attends: bool
+    input: Tensor
+    output: Tensor
+    negative: float
+    rows: float
+    projection: float
+    "Infinite where the output projection was not found."
+    parts: float
+    experts: bool
+
+
+@dataclass(frozen=True)
 class _Evidence:
     """What the checks compare: the model unhooked (its logits and its last block's output), hooked, hooked with padding
     on either side, and the output of the stack run on its own.
@@ -64,8 +80,8 @@ class _Evidence:
     batch: Batch
     plain: Tensor
     states: Tensor
-    hooked: Trace[Block]
-    padded: dict[str, Trace[Block]]
+    hooked: Trace[_Seen]
+    padded: dict[str, Trace[Tensor]]
     alone: Tensor
 
 
@@ -104,12 +120,32 @@ def _least(anatomy: Anatomy) -> str:
 
 def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
-    hooked = trace(anatomy, batch, logits=True)
+    hooked = walk(anatomy, batch, partial(_seen, anatomy), logits=True)
     plain, states = _left_alone(anatomy, batch)
-    padded = {side: trace(anatomy, pad(batch, side, padding_id(anatomy), 3), logits=True) for side in PADDING}
+    padded = {side: _padded(anatomy, pad(batch, side, padding_id(anatomy), 3)) for side in PADDING}
     with on_tokens_alone(anatomy.stack, anatomy.model):
         alone = walk(anatomy, batch, lambda block: None).output
     return _Evidence(anatomy, batch, plain, states, hooked, padded, alone)
+
+
+def _padded(anatomy: Anatomy, batch: Batch) -> Trace[Tensor]:
+    return walk(anatomy, batch, lambda block: block.output, logits=True)
+
+
+def _seen(anatomy: Anatomy, block: Block) -> _Seen:
+    parts, projection = block.parts, anatomy.projection(anatomy.blocks[block.layer - 1])
+    unread = block.projected is None
+    return _Seen(
+        layer=block.layer,
+        attends=block.attends,
+        input=block.input,
+        output=block.output,
+        negative=_negative_error(block) if block.attends else 0.0,
+        rows=_row_error(block) if block.attends else 0.0,
+        projection=math.inf if projection is None or unread else _projection_error(block, projection),
+        parts=math.inf if parts is None or unread else _block_error(block),
+        experts=parts is not None and isinstance(parts.feed_forward, Opaque) and _has_experts(block, parts),
+    )
 
 
 def _left_alone(anatomy: Anatomy, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -141,26 +177,26 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         return tuple(checks)
     checks = [
         Check("every layer was seen once", "attention", _unseen(anatomy, blocks), 0.0),
-        Check("attention is never negative", "attention", _worst(attending, _negative_error), 0.0),
-        Check("attention rows sum to one", "rows", _worst(attending, _row_error), limit),
+        Check("attention is never negative", "attention", max(block.negative for block in attending), 0.0),
+        Check("attention rows sum to one", "rows", max(block.rows for block in attending), limit),
         Check("every layer attends", "attention throughout", float(len(anatomy.unattending)), 0.0),
         *checks,
     ]
     lost = sum(anatomy.projection(anatomy.blocks[block.layer - 1]) is None for block in attending)
     checks.append(Check("every output projection was found", "values", float(lost), 0.0))
     if lost == 0:
-        error = _worst(attending, _projection_error(anatomy))
+        error = max(block.projection for block in attending)
         checks.append(Check("heads sum to the projection", "values", error, limit))
     if anatomy.row is None or lost:
         return tuple(checks)
-    finished, summed = anatomy.finish(blocks[-1].output), _worst(blocks, _block_error)
+    finished, summed = anatomy.finish(blocks[-1].output), max(block.parts for block in blocks)
     checks += [
         Check("block outputs are the sum of their parts", "norms", summed, limit),
         Check("the final norm leads to the stack's output", "norms", apart(finished, evidence.hooked.output), limit),
     ]
     if isinstance(anatomy.row.mlp, Mlp):
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
-    if isinstance(anatomy.row.mlp, Mlp) or all(_has_experts(block) for block in blocks):
+    if isinstance(anatomy.row.mlp, Mlp) or all(block.experts for block in blocks):
         checks.append(Check("neurons or experts give the feed-forward", "secant", summed, limit))
     if anatomy.head is not None:
         error = unlike(anatomy.head(finished), evidence.plain)
@@ -168,12 +204,12 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
     return tuple(checks)
 
 
-def _has_experts(block: Block) -> bool:
+def _has_experts(block: Block, parts: Parts) -> bool:
     """Whether the feed-forward of a block is made of experts that were found and give its output."""
-    assert block.parts is not None and isinstance(block.parts.feed_forward, Opaque)
-    norm = block.parts.feed_forward_norms.before
-    read = (block.input if block.parts.parallel else block.middle)[0]
-    return routes(block.parts.feed_forward, read if norm is None else norm(read)) is not None
+    assert isinstance(parts.feed_forward, Opaque)
+    norm = parts.feed_forward_norms.before
+    read = (block.input if parts.parallel else block.middle)[0]
+    return routes(parts.feed_forward, read if norm is None else norm(read)) is not None
 
 
 def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:
@@ -184,7 +220,7 @@ def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:
 def _padding_check(side: str, evidence: _Evidence, limit: float) -> Check:
     padded = evidence.padded[side]
     gives, blocks = PADDING[side] or _least(evidence.anatomy), evidence.hooked.blocks
-    both = (padded.output, padded.blocks[-1].output)
+    both = (padded.output, padded.blocks[-1])
     states, added = (_unpadded(part, padded.batch.mask.to(part.device)) for part in both)
     error = max(
         apart(states, evidence.hooked.output), apart(added, blocks[-1].output, beside=evidence.hooked.embedding)
@@ -197,7 +233,7 @@ def _unpadded(states: Tensor, mask: Tensor) -> Tensor:
     return states[mask][None] if states.shape[:2] == mask.shape else states[..., mask, :].unsqueeze(-3)
 
 
-def _broken(blocks: tuple[Block, ...]) -> float:
+def _broken(blocks: tuple[_Seen, ...]) -> float:
     """How far a block's input is from the output before it: where they differ, a derivative would miss a path.
 
     Infinite where a token has several states at once (Gemma 3n).
@@ -207,7 +243,7 @@ def _broken(blocks: tuple[Block, ...]) -> float:
     return max((apart(after.input, before.output) for before, after in itertools.pairwise(blocks)), default=0.0)
 
 
-def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:
+def _unseen(anatomy: Anatomy, blocks: tuple[_Seen, ...]) -> float:
     """How many blocks of the stack never ran, or ran out of order, or attend where they did not before."""
     siblings = {part for block in set(anatomy.blocks) for part in _siblings(anatomy, block)}
     attending = {block.layer for block in blocks if block.attends}
@@ -218,10 +254,6 @@ def _unseen(anatomy: Anatomy, blocks: tuple[Block, ...]) -> float:
 def _siblings(anatomy: Anatomy, block: torch.nn.Module) -> list[torch.nn.Module]:
     lists = (part for part in anatomy.stack.modules() if isinstance(part, torch.nn.ModuleList))
     return next(list(part) for part in lists if any(block is child for child in part))
-
-
-def _worst(blocks: tuple[Block, ...], error: Callable[[Block], float]) -> float:
-    return max(error(block) for block in blocks)
 
 
 def _negative_error(block: Block) -> float:
@@ -236,14 +268,10 @@ def _block_error(block: Block) -> float:
     return apart(block.rebuilt, block.output, beside=block.input)
 
 
-def _projection_error(anatomy: Anatomy) -> Callable[[Block], float]:
-    def error(block: Block) -> float:
-        projection = anatomy.projection(anatomy.blocks[block.layer - 1])
-        assert projection is not None and block.projected is not None
-        total = block.mixed(projection)
-        return apart(total if projection.bias is None else total + projection.bias, block.projected)
-
-    return error
+def _projection_error(block: Block, projection: Projection) -> float:
+    assert block.projected is not None
+    total = block.mixed(projection)
+    return apart(total if projection.bias is None else total + projection.bias, block.projected)
 
 
 def _sentence(anatomy: Anatomy, check: Check, advice: str) -> str:

@@ -12,6 +12,7 @@ from torch.func import functional_call
 
 from whence.errors import Unsupported
 from whence.models.affine import MERGE, Affine, read_affine
+from whence.models.pieces import held, held_whole
 
 Activation = Callable[[Tensor], Tensor]
 
@@ -74,9 +75,10 @@ class Opaque:
 
     def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
         """In the precision of the states: a change too small for half precision may be what is measured."""
-        weights = dict(itertools.chain(self.module.named_parameters(), self.module.named_buffers()))
-        widened = {name: _like(states, weight) for name, weight in weights.items()}
-        output = functional_call(self.module, widened, (states.reshape(1, -1, states.shape[-1]),))
+        with held_whole(self.module):
+            weights = dict(itertools.chain(self.module.named_parameters(), self.module.named_buffers()))
+            widened = {name: _like(states, weight) for name, weight in weights.items()}
+            output = functional_call(self.module, widened, (states.reshape(1, -1, states.shape[-1]),))
         return first(output).reshape(states.shape)
 
 
@@ -136,7 +138,8 @@ def read_norm(module: nn.Module | None, offset: float, ones: Callable[[], Float[
         return None
     if any(module.children()):
         raise Unsupported(f"{type(module).__name__} is wrapped around a norm, which is not taken apart; {MERGE}.")
-    weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
+    with held(module):
+        weight, bias = (module._parameters.get(name) for name in ("weight", "bias"))
     return Norm(
         weight=ones() if weight is None else weight.detach() + offset if offset else weight.detach(),
         bias=None if bias is None else bias.detach(),

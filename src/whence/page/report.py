@@ -21,11 +21,19 @@ if TYPE_CHECKING:
 
 
 def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
-    """The path of the page written for this sentence, or this explained prediction: one file that opens offline.
+    """Writes a page about one text: one file that opens offline.
 
-    >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
-    >>> whence.report(ds, "page.html").name
-    'page.html'
+    Args:
+        ds: what `whence.measure` or `whence.why` gives
+        path: where the page is written
+
+    Returns:
+        The path of the page.
+
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
+        >>> whence.report(ds, "page.html").name
+        'page.html'
     """
     file = Path(path)
     if not file.parent.is_dir():

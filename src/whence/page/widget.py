@@ -19,15 +19,20 @@ ROOT = ".whence-widget"
 
 
 def widget(ds: xarray.Dataset) -> Any:
-    """A widget with the flow view of this Dataset: links by any of its maps, a threshold, a token to follow.
+    """A view for notebooks: the flow of a measured text, or the sources of an explained prediction.
 
-    By the decomposition if the Dataset has it, which is exact; other maps are multiplied over layers.
+    Args:
+        ds: what `whence.measure` or `whence.why` gives
 
-    Of what whence.why gives, it is the text shaded by what each token gave, layer by layer.
+    Returns:
+        A widget. Of measures it draws the flow, with links by any map of the Dataset, a threshold, and a token to
+        follow; by the decomposition if the Dataset has it, which is exact, while other maps are multiplied over layers.
+        Of a prediction it draws the text shaded by what each token gave, layer by layer.
 
-    >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
-    >>> type(whence.widget(ds)).__name__
-    'Flow'
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
+        >>> type(whence.widget(ds)).__name__
+        'Flow'
     """
     try:
         import anywidget

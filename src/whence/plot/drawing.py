@@ -28,7 +28,7 @@ class Drawing:
     """One row of the table is one mark. `low` and `high` are a band, `published` a hollow mark beside ours.
 
     Kinds: lines, points, bars, boxes (columns low, lower, middle, upper, high), grid (`value` by x and y), steps (a
-    histogram: x to x2, y counts).
+    histogram: x to x2, y counts), intervals (x from low to high, a row for each y).
     """
 
     kind: str
@@ -38,6 +38,8 @@ class Drawing:
     title: str
     subtitle: str = ""
     color: str | None = None
+    dash: str | None = None
+    "Of lines: solid for its first value, dashed for the others."
     value: str | None = None
     published: str | None = None
     hollow: str = "as published"
@@ -78,6 +80,8 @@ def draw(drawing: Drawing, theme: Theme = "light") -> Any:
 def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
     """Size of small charts and how many stand side by side; those with many columns are stacked."""
     places = drawing.table[drawing.x].nunique()
+    if drawing.kind == "intervals":
+        return {"width": 240, "height": {"step": 18}}, 2
     if drawing.kind == "boxes" and places > 10:
         return {"width": {"step": BOX + 2}, "height": SMALL}, 1
     if drawing.kind == "grid" and 20 < places <= CROWDED:
@@ -89,16 +93,28 @@ def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
 
 def _lines(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     base = altair.Chart(rows).encode(x=_x(drawing, rows), y=_y(drawing), color=_color(drawing, rows, theme))
+    if drawing.dash is not None:
+        base = base.encode(strokeDash=_dash(drawing))
     layers: list[Any] = []
-    if {"low", "high"} <= set(rows):
+    if {"low", "high"} <= set(rows) and drawing.dash is None:
         band = altair.Chart(rows).mark_area(opacity=0.18)
         layers.append(band.encode(x=_x(drawing, rows), y="low:Q", y2="high:Q", color=_color(drawing, rows, theme)))
     marked = rows[drawing.x].nunique() <= MARKED
     layers.append(base.mark_line(strokeWidth=2, point={"size": 28} if marked else False))
     layers += _published(drawing, rows, theme) + _rules(drawing, theme)
     if drawing.color is not None:
-        layers.append(_names_at_ends(drawing, rows, theme))
+        solid = rows if drawing.dash is None else rows[rows[drawing.dash] == rows[drawing.dash].iloc[0]]
+        layers.append(_names_at_ends(drawing, solid, theme))
     return altair.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+
+
+def _dash(drawing: Drawing) -> altair.StrokeDash:
+    names = [str(name) for name in dict.fromkeys(drawing.table[drawing.dash])]
+    dashes = [[1, 0], [5, 3], [2, 2], [8, 3, 2, 3]]
+    scale = altair.Scale(domain=names, range=[dashes[min(place, 3)] for place in range(len(names))])
+    return altair.StrokeDash(
+        f"{drawing.dash}:N", scale=scale, legend=altair.Legend(title=None, orient="bottom", symbolType="stroke")
+    )
 
 
 def _names_at_ends(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> altair.Chart:
@@ -207,6 +223,20 @@ def _steps(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> altair.Cha
     return bars.encode(x=x, x2=f"{drawing.x}_end:Q", y=_y(drawing), color=color).properties(width=WIDTH, height=160)
 
 
+def _intervals(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
+    """Rows in the order of the table: a mark, and a line from low to high."""
+    y = altair.Y(
+        f"{drawing.y}:N", sort=None, title=_title(drawing.y_title, drawing.y), axis=altair.Axis(labelLimit=220)
+    )
+    axis = altair.Axis(format="%" if drawing.share else altair.Undefined, tickCount=5, grid=False)
+    title, scale = _title(drawing.x_title, drawing.x), altair.Scale(zero=False)
+    x = altair.X(f"{drawing.x}:Q", title=title, axis=axis, scale=scale)
+    lines = altair.Chart(rows).mark_rule(color=FURNITURE[theme]["muted"], strokeWidth=1.5)
+    marks = altair.Chart(rows).mark_point(filled=True, size=46).encode(x=x, y=y, color=_color(drawing, rows, theme))
+    layers = [lines.encode(x=altair.X("low:Q", title=title, scale=scale), x2="high:Q", y=y), marks]
+    return altair.layer(*layers).properties(width=WIDTH, height={"step": 18})
+
+
 # names may be told apart by a number behind an invisible separator, which is not shown
 SEPARATOR = "\u2063"
 _BARE = f"split(datum.label, '{SEPARATOR}')[0]"
@@ -218,6 +248,7 @@ _KINDS: dict[str, Callable[[Drawing, pandas.DataFrame, Theme], Any]] = {
     "boxes": _boxes,
     "grid": _grid,
     "steps": _steps,
+    "intervals": _intervals,
 }
 
 

@@ -6,6 +6,8 @@ Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, Theme] = ("light", "dark")
 
 # Page furniture. `paper` is also the zero of both scales, so that nothing is drawn where nothing came from.
+# `source` is what came from elsewhere, `own` what is left of a token itself, `against` what speaks against a prediction,
+# `constant` what belongs to no token.
 FURNITURE: dict[Theme, dict[str, str]] = {
     "light": {
         "paper": "#ffffff",
@@ -15,6 +17,10 @@ FURNITURE: dict[Theme, dict[str, str]] = {
         "line": "#d5dbe2",
         "soft": "#f4f6f8",
         "link": "#1d5ba9",
+        "source": "#3287da",
+        "own": "#f0b429",
+        "against": "#d9481c",
+        "constant": "#b9c1ca",
     },
     "dark": {
         "paper": "#13161c",
@@ -24,6 +30,10 @@ FURNITURE: dict[Theme, dict[str, str]] = {
         "line": "#323a45",
         "soft": "#1c2129",
         "link": "#67aee2",
+        "source": "#3e92d3",
+        "own": "#d99f1e",
+        "against": "#f0764a",
+        "constant": "#56606c",
     },
 }
 

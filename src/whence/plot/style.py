@@ -163,6 +163,7 @@ SINK = {
     "finding": "{first}, the first token, is an attention sink: it holds more than half of the attention in {share} of "
     "the rows (mean of heads; its own rows left out)",
     "list": "sink: the first token, where it holds more than half of the row's attention in this layer",
+    "node": "{first}, the first token, is an attention sink: what goes there is drawn grey, as one node.",
     "rows": "sink: rows in which the first token holds more than half of the attention",
 }
 

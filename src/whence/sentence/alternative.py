@@ -28,17 +28,27 @@ def alternative_attention(
 ) -> xarray.Dataset:
     """One head's attention moved as far as it can go without any effect, put back into the model and checked.
 
-    `direction` is random (from `seed`) unless given as numbers, one for each source; "unlike" finds the attention that
-    shares least weight with the real one.
-    `attention` and `alternative` are both distributions over the sources. The attributes say how far a weight moved
-    (`change`) and how little the head's output and the logits did (relative to their largest entry).
+    Args:
+        model: a loaded model
+        text: a text, a pair, a chat or token ids
+        layer: the block whose attention is moved; 1 is the first
+        head: the head, counted from 0
+        row: the target token whose row is moved; the one that can be moved furthest when None
+        direction: random (from `seed`) when None; numbers, one for each source; or "unlike", which finds the attention
+            that shares least weight with the real one
+        seed: of the random direction
 
-    After Brunner et al. (2020).
+    Returns:
+        A Dataset with `attention` and `alternative`, both distributions over the sources. Its attributes say how far a
+        weight moved (`change`) and how little the head's output and the logits did, relative to their largest entry.
 
-    >>> long = "The old man who fed the hungry pigeons every morning was tired, and nobody who lived near knew. " * 2
-    >>> ds = whence.alternative_attention(whence.load(), long, layer=2, head=3)
-    >>> ds.attrs["change"] > 100 * ds.attrs["logits_difference"]
-    True
+    After Brunner et al. (2020), section 3.3.
+
+    Examples:
+        >>> long = "The old man who fed the hungry pigeons every morning was tired, and nobody near knew why. " * 2
+        >>> ds = whence.alternative_attention(whence.load(), long, layer=2, head=3)
+        >>> ds.attrs["change"] > 100 * ds.attrs["logits_difference"]
+        True
     """
     if missing := ", ".join(sorted(NEEDS - loaded(model).gives)):
         raise Unsupported(

@@ -6,10 +6,15 @@ from whence.measures.registry import measures
 
 
 def list_measures() -> pandas.DataFrame:
-    """Every variable of every measure: the name to ask for it by, its axes, unit, what the model must give, and papers.
+    """Everything that can be measured, as a table.
 
-    >>> whence.list_measures().query("variable == 'mixing'")[["measure", "name", "dims"]].values.tolist()
-    [['mixing', 'mixing', 'analysis, layer, target'], ['block', 'mixing_block_n', 'analysis, layer, target']]
+    Returns:
+        A DataFrame with a row for every variable of every measure: the name to ask for it by, its axes, its unit, what
+        the model must give, and the papers.
+
+    Examples:
+        >>> whence.list_measures().query("variable == 'mixing'")[["measure", "name", "dims"]].values.tolist()
+        [['mixing', 'mixing', 'analysis, layer, target'], ['block', 'mixing_block_n', 'analysis, layer, target']]
     """
     rows = [
         {

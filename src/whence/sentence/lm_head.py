@@ -38,21 +38,30 @@ def lm_head(
 ) -> xarray.Dataset:
     """What every step of the LM head says about every token of the vocabulary.
 
-    `position` is by default every mask of the text, or the last token in a decoder. `layer` is by default the last; a
-    number, a list or "all" sends those layers' states through the same head (the lens; 0 is the embedding's output).
-    All variables of the stages begin with the axes layer, position and stage:
+    Args:
+        model: a loaded model with an LM head
+        text: a text, a pair, a chat or token ids
+        position: where the prediction stands: every mask of the text, or the last token in a decoder, unless given
+        layer: whose states go through the head: the last unless given; a number, a list, or "all" (0 is the embedding's
+            output), which is the logit lens
+        k: how many of the best tokens are named
+        truncate: cut a text that is longer than the model takes, which is an error otherwise
 
-    scores                  over the vocabulary; those of the last stage are the model's logits
-    spearman, pearson       how alike the stages are, by `other_stage`
-    top, top_id, top_score  the k best tokens, along `best`
-    place                   where each stage puts the k `candidate`s: the best tokens of the last stage and layer
-    probability             of each candidate, without the axis stage: the softmax over the scores of the last stage
+    Returns:
+        A Dataset whose variables begin with the axes layer, position and stage:
+
+        * `scores` over the vocabulary; those of the last stage are the model's logits
+        * `spearman`, `pearson`: how alike the stages are, by `other_stage`
+        * `top`, `top_id`, `top_score`: the k best tokens, along `best`
+        * `place`: where each stage puts the k `candidate`s, the best tokens of the last stage and layer
+        * `probability` of each candidate, without the axis stage: the softmax over the scores of the last stage
 
     The stages are those of Podkorytov et al. (2021).
 
-    >>> ds = whence.lm_head(whence.load(), "Paris is the capital of [MASK].", k=3)
-    >>> ds.place.dims
-    ('layer', 'position', 'stage', 'candidate')
+    Examples:
+        >>> ds = whence.lm_head(whence.load(), "Paris is the capital of [MASK].", k=3)
+        >>> ds.place.dims
+        ('layer', 'position', 'stage', 'candidate')
     """
     stages = stages_of(loaded(model).anatomy)
     k = whole("k", k, 1)

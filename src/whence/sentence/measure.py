@@ -50,21 +50,27 @@ def measure(
 ) -> xarray.Dataset:
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
-    measures      names (`whence.list_measures` has them with their axes and papers), or options of a measure, as in
-                  whence.Contribution(error=0.01); a name alone means its defaults
-    layers        only these blocks; 1 is the first
-    targets       only the rows of these tokens, counted from 0, or from the end with -1
-    truncate      cut a text that is longer than the model takes, which is an error otherwise
-    memory_limit  in bytes; a request that needs more is refused before the work. By default the free memory
-    progress      progress(done, of) is called during the computation, and may end it by raising
+    Args:
+        model: a loaded model
+        text: a text, a pair of texts as a tuple, a chat as a list of messages, or token ids
+        measures: names (`whence.list_measures` has them with their axes and papers), or options of a measure, as in
+            whence.Contribution(error=0.01); a name alone means its defaults
+        layers: only these blocks; 1 is the first
+        targets: only the rows of these tokens, counted from 0, or from the end with -1
+        truncate: cut a text that is longer than the model takes, which is an error otherwise
+        memory_limit: in bytes; a request that needs more is refused before the work. By default the free memory
+        progress: progress(done, total) is called during the computation, and may end it by raising
 
-    In hybrid models, layers without attention are NaN in every variable that needs it. An analysis that one variable
-    has and another does not is NaN in the other. In a decoder, the coordinate `sink` labels the rows in which the first
-    token holds more than half of the attention (mean of heads), and `head_sink` those of every head.
+    Returns:
+        A Dataset with the variables of every measure, on the axes that `whence.list_measures` names. In hybrid models,
+        layers without attention are NaN in every variable that needs it. An analysis that one variable has and another
+        does not is NaN in the other. In a decoder, the coordinate `sink` labels the rows in which the first token holds
+        more than half of the attention (mean of heads), and `head_sink` those of every head.
 
-    >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
-    >>> dict(ds.mixing.sizes)
-    {'analysis': 5, 'layer': 6, 'target': 1}
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
+        >>> dict(ds.mixing.sizes)
+        {'analysis': 5, 'layer': 6, 'target': 1}
     """
     selected, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
     numbers = layers_of(layers, model.anatomy.layers)
@@ -78,7 +84,7 @@ def measure(
     settings = Settings(
         model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress
     )
-    with torch.autocast(model.model.device.type, enabled=False):
+    with torch.autocast(model.device.type, enabled=False):
         arrays, about = _arrays(settings, selected, options)
     dataset = labelled(arrays, about, selected, encoded, settings)
     attributes = provenance(model, options, parameters_of(options)) | _texts(parsed)
@@ -230,7 +236,7 @@ def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ..
 
 def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int:
     """Refuses what does not fit in memory and warns of much; returns the budget for derivatives."""
-    device = model.model.device
+    device = model.device
     memory = budget(needed, device, limit, MEMORY)
     total = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
     if total > LARGE:

@@ -104,7 +104,7 @@ def _generated(model: Model, prompt: Coded, answer: Answer) -> Coded:
             f"The prompt and {answer.generate:,} tokens more are {whole:,}, and the model takes at most {longest:,};"
             " generate fewer (generate=) or shorten the prompt."
         )
-    network, ids = model.model, torch.tensor([prompt.ids], device=model.model.device)
+    network, ids = model.model, torch.tensor([prompt.ids], device=model.device)
     sampling = {"do_sample": True} if answer.seed is not None else {"do_sample": False, "temperature": None}
     greedy = {} if answer.seed is not None else {"top_p": None, "top_k": None}
     with torch.random.fork_rng(), torch.no_grad():

@@ -7,10 +7,18 @@ from whence.models.verify import verify as checked
 
 
 def verify(model: Model) -> pandas.DataFrame:
-    """The checks of a loaded model, run again: what was compared, the error, the limit, what it makes possible.
+    """The checks of a loaded model, run again.
 
-    >>> bool(whence.verify(whence.load()).passed.all())
-    True
+    Args:
+        model: a loaded model
+
+    Returns:
+        A DataFrame with a row for each check: what was compared, the error, the limit, whether it passed, and what it
+        makes possible.
+
+    Examples:
+        >>> bool(whence.verify(whence.load()).passed.all())
+        True
     """
     rows = [
         {"check": check.name, "error": check.error, "limit": check.limit, "passed": check.passed, "gives": check.gives}

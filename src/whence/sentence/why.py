@@ -53,35 +53,44 @@ def why(
 ) -> xarray.Dataset:
     """Why the model predicts a token: at each mask, after a prompt, or each token of an answer.
 
-    text          a text, a pair, a chat as a list of messages (by the tokenizer's template), or token ids
-    token         the predicted token, by its text or number in the vocabulary; the model's best one when None
-    against       another token: then all is about the difference of the two
-    position      where the prediction stands, unless at every mask or behind the last token
-    measures      share, dependence, or both
-    answer        a decoder's answer, as it would stand behind the prompt, or its token ids: each token is explained
-    generate      let the model answer with so many tokens at most, its best each time, or sampled with a `seed`
-    spans         sums by word, line, sentence, paragraph, turn, or by (start, end) characters of the text
-    through       "generated": what rests on the answer's earlier tokens is handed on to the prompt
-    components    also by the heads and the feed-forward of each layer
-    together      the answer as one: the sum of its logits, the log-probability of all of it
-    alternatives  how many of the best tokens are named beside the predicted one
-    memory_limit  in bytes; with less, blocks are computed again instead of kept. By default the free memory
+    Args:
+        model: a loaded model with an LM head
+        text: a text, a pair, a chat as a list of messages (by the tokenizer's template), or token ids
+        token: the predicted token, by its text or number in the vocabulary; the model's best one when None
+        against: another token: then all is about the difference of the two
+        position: where the prediction stands, unless at every mask or behind the last token
+        measures: share, dependence, or both
+        answer: a decoder's answer, as it would stand behind the prompt, or its token ids: each token is explained
+        generate: let the model answer with so many tokens at most
+        seed: sample the answer with this seed; by default the best token is taken each time
+        spans: sums by word, line, sentence, paragraph, turn, or by (start, end) characters of the text
+        through: "generated": what rests on the answer's earlier tokens is handed on to the prompt
+        components: also by the heads and the feed-forward of each layer
+        together: the answer as one: the sum of its logits, the log-probability of all of it
+        alternatives: how many of the best tokens are named beside the predicted one
+        truncate: cut a text that is longer than the model takes, which is an error otherwise
+        memory_limit: in bytes; with less, blocks are computed again instead of kept. By default the free memory
+        progress: progress(done, total) is called during the work, and may end it by raising
 
-    share (predicted, layer, source)       signed part of the logit that the token's state at that layer gave; over
-                                           sources, with `bias` (predicted, layer), they add up to `logit` exactly
-    dependence (predicted, layer, source)  length of the derivative of the log-probability by that state
-    logit, probability, place (predicted)  of the token; `logit` is the difference of two with `against`
-    span_share, span_dependence            the same by span, with the same sums
-    component_share (predicted, block, component, source), component_bias (predicted, block)
-    carried (predicted, source)            what the prompt carries of each prediction when `through` generated tokens,
-                                           rows sum to one; carried_through (predicted) is how much came by them
+    Returns:
+        A Dataset. Layer 0 is the output of the embeddings.
 
-    Layer 0 is the output of the embeddings. A share says what the prediction was made of, with attention weights, norm
-    scales and activation slopes as they were; a dependence how it would change.
+        * `share` (predicted, layer, source): signed part of the logit that the token's state at that layer gave; over
+          sources, with `bias` (predicted, layer), they add up to `logit` exactly
+        * `dependence` (predicted, layer, source): length of the derivative of the log-probability by that state
+        * `logit`, `probability`, `place` (predicted): of the token; `logit` is the difference of two with `against`
+        * `span_share`, `span_dependence`: the same by span, with the same sums
+        * `component_share` (predicted, block, component, source), `component_bias` (predicted, block)
+        * `carried` (predicted, source): what the prompt carries of each prediction `through` generated tokens, rows
+          sum to one; `carried_through` (predicted) is how much came by them
 
-    >>> ds = whence.why(whence.load(), "Paris is the capital of [MASK].")
-    >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
-    True
+        A share says what the prediction was made of, with attention weights, norm scales and activation slopes as they
+        were; a dependence how it would change.
+
+    Examples:
+        >>> ds = whence.why(whence.load(), "Paris is the capital of [MASK].")
+        >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
+        True
     """
     names = measures_of(loaded(model), measures, components)
     alternatives = whole("alternatives", alternatives, 1)
@@ -164,7 +173,7 @@ def _measured(
             data.update(_about(model, scored, predicted, together, alternatives))
         return predicted
 
-    with torch.autocast(model.model.device.type, enabled=False), torch.no_grad():
+    with torch.autocast(model.device.type, enabled=False), torch.no_grad():
         if "share" in names:
             passed = Backwards.of(anatomy, batch, plan.kept, way.progress)
             parts = shares(passed, predictions(passed.states[-1]), way)

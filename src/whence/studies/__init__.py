@@ -1,63 +1,101 @@
-"""The published studies, one call each: measured, drawn, and compared with what the paper says."""
+"""The studies, one call each: measured on every model, drawn, and compared with what the paper says."""
 
+import gc
 import importlib
+import inspect
+import sys
 from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from whence._extras import require
 from whence._plugins import plugins
-from whence.errors import BadInput, Unsupported
+from whence.errors import BadInput
 
 # checked first, because the imports below fail without them
 require("Studies and reports of runs need", "plot,stats", "altair", "vl_convert", "scipy", "statsmodels")
 
-from whence.models.load import Model, loaded  # noqa: E402
-from whence.studies.frame.context import Context, Progress  # noqa: E402
-from whence.studies.frame.study import Answered, Left, Section, Study  # noqa: E402
+from whence.models.load import load  # noqa: E402
+from whence.models.several import Load, Named, several  # noqa: E402
+from whence.sealed import digest  # noqa: E402
+from whence.studies.frame.answers import Answers, answered, keep, kept  # noqa: E402
+from whence.studies.frame.context import Context, Progress, called  # noqa: E402
+from whence.studies.frame.report import Each, models_table, reported  # noqa: E402
+from whence.studies.frame.study import Beside, Claim, Study  # noqa: E402
 from whence.studies.frame.write import write  # noqa: E402
 from whence.text.readers import Corpus, read  # noqa: E402
+from whence.text.readers.lines import state  # noqa: E402
 
 STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "lm-head")
 
 
 def study(
     name: str,
-    model: Model,
+    models: object,
     data: str | Corpus | Iterable[str | Corpus],
     out: str | PathLike[str],
     *,
     quick: bool = False,
-    other: Model | Iterable[Model] | None = None,
     text: str | None = None,
     frequency: str | None = None,
+    load: Load = load,
     progress: Progress | None = None,
 ) -> Path:
-    """Runs a study, writes it into the folder `out`, and returns the path of its report.
+    """Runs a study on one model or many, writes it into the folder `out`, and returns the path of its report.
 
+    models     a model, a name or several: Hub ids, "id@revision", folders, globs such as "ckpt/*"; loaded one at a time
     data       one corpus or several, as whence.read takes them; most sections use the first
     quick      a small sample, in minutes
-    other      a second model, or several, to compare with the first: fine-tuned, or of other sizes
     text       the sentence for single examples; by default one is chosen from the corpus
     frequency  a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
-    A study that was stopped resumes when it is started again: what was measured is kept in `out`/runs.
+    load       what loads a model by its name, with options of your own; whence.load unless given
+    A study that was stopped resumes when it is started again: what was measured is kept in `out`, model by model.
 
     >>> import pathlib
     >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
     >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
     'report.html'
     """
-    chosen, model = find(name), loaded(model)
+    chosen, named = find(name), several(models)
     sources = [data] if isinstance(data, str | Corpus) else list(data)
     if not sources:
         raise BadInput(f"The study {name!r} needs data: {chosen.data}.")
     corpora = tuple(read(source) if isinstance(source, str) else source for source in sources)
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    others = tuple(loaded(second) for second in ([other] if isinstance(other, Model) else other or ()))
-    context = Context(model, corpora, folder, quick, others, text, frequency, progress)
-    answers = [_answered(section, context) for section in chosen.sections]
-    return write(chosen, context.provenance(name), folder, answers)
+    made_from = [name, quick, text, _state(frequency), [_corpus(corpus) for corpus in corpora], _code(chosen)]
+    each: list[tuple[Named, Answers]] = []
+    for model in named:
+        home = Path(out) if len(named) == 1 else Path(out) / "models" / model.folder
+        home.mkdir(parents=True, exist_ok=True)
+        identity = digest([made_from, model.name, model.state])
+        answers = kept(home, identity)
+        if answers is None:
+            context = Context(model.load(load), corpora, home, quick, text, frequency, _named(progress, model, named))
+            answers = answered(chosen, context)
+            keep(answers, identity)
+            del context
+            gc.collect()  # a model holds hooks that refer to it; without this two would be in memory
+            (home / "report.html").unlink(missing_ok=True)
+        each.append((model, answers))
+        if len(named) > 1 and not (home / "report.html").exists():
+            write(chosen, answers.about, home, reported(chosen, [(model, answers)]), interactive=False)
+    if len(named) == 1:
+        return write(chosen, each[0][1].about, Path(out), reported(chosen, each))
+    return _together(chosen, each, Path(out))
+
+
+def _together(chosen: Study, each: Each, out: Path) -> Path:
+    """The report of many models, in the folder above theirs."""
+    sections = reported(chosen, each)
+    sections[-1].items.append(
+        Beside("models", "the models: each by itself", models_table(chosen, each), "Verdicts by document.")
+    )
+    first, *others = (answers.about for _, answers in each)
+    shared = {name: value for name, value in first.items() if all(value == other.get(name) for other in others)}
+    about = {"model": f"{len(each)} models"} | shared
+    return write(chosen, about, out, sections, models=[(named.name, named.folder) for named, _ in each])
 
 
 def find(name: str) -> Study:
@@ -70,16 +108,31 @@ def find(name: str) -> Study:
     return others[name]
 
 
-def _answered(section: Section, context: Context) -> Answered:
-    """The section's answers; what the model cannot give becomes a sentence in the report, not an error."""
-    if missing := section.needs - context.model.gives:
-        family = context.model.anatomy.family
-        return Answered(
-            section, [Left(section.title, f"it needs {', '.join(sorted(missing))}, which {family!r} does not give")]
-        )
-    answered = Answered(section)
-    try:
-        answered.items.extend(section.make(context))
-    except Unsupported as error:  # the answers before it stay
-        answered.items.append(Left(section.title, str(error).rstrip(".")))
-    return answered
+def _named(progress: Progress | None, model: Named, named: list[Named]) -> Progress | None:
+    """Of several models, the name of each before what it does."""
+    if progress is None or len(named) == 1:
+        return progress
+    return lambda work, done, total: progress(f"{model.name}: {work}", done, total)
+
+
+def _corpus(corpus: Corpus) -> list[Any]:
+    """What its sentences depend on: the files as they are now, and how they are read."""
+    return [called(corpus), corpus.limit, repr(corpus.options), [_state(file) for file in corpus.files]]
+
+
+def _state(file: str | None) -> Any:
+    return [file, state(file)] if file is not None and Path(file).exists() else file
+
+
+@cache
+def _library() -> str:
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return digest([version("whence"), *(file.read_text(encoding="utf-8") for file in files)])
+
+
+def _code(chosen: Study) -> list[str]:
+    """Answers are of one state of the study's code; after a change the model is asked again."""
+    items = [item for section in chosen.sections for item in section.items]
+    asked = [item.statistic if isinstance(item, Claim) else item.query for item in items]
+    modules = {sys.modules[query.__module__] for query in asked if query.__module__ in sys.modules}
+    return [_library(), *sorted(inspect.getsource(module) for module in modules)]

@@ -11,7 +11,7 @@ from whence.plot.drawing import Drawing
 from whence.sentence.measure import measure
 from whence.studies.frame.context import FALLING, Context, falls, middle, spearman
 from whence.studies.frame.sentences import Chosen, at_most
-from whence.studies.frame.study import Claim, Item, Left, Section, Shown, Study
+from whence.studies.frame.study import Finding, Item, Left, Section, Shown, Study, concluded
 
 EVERY = 10  # tokens between two marks of the theoretical bound
 WORDS = 100  # about the paper's 128 tokens
@@ -56,14 +56,14 @@ def correlation(context: Context) -> Iterator[Item]:
     )
     if len(short):
         least = float(short["effective_correlation"].min())
-        yield Claim(
+        yield concluded(
             "Up to as many tokens as a head is wide, effective attention is attention itself.",
             bool(least > 1 - 1e-3),
             f"smallest correlation {least:.4f} over {len(short)} sentences of at most {width} tokens",
         )
     if len(long) > 2:
         rho = spearman(long["tokens"], long["effective_correlation"])
-        yield Claim(
+        yield concluded(
             "Beyond that, the longer the text, the less of the attention counts.",
             falls(rho),
             f"Spearman {rho:.2f} of length and correlation over {len(long)} longer sentences (we ask for {FALLING})",
@@ -95,7 +95,7 @@ def nullity(context: Context) -> Iterator[Item]:
     )
     low = float((table["nullity"] - bound).min())
     gap = float((table["nullity"] - bound).max())
-    yield Claim(
+    yield concluded(
         "The null space has at least as many dimensions as the text has tokens beyond the head width.",
         bool(low >= -1e-6),
         f"measured minus bound lies between {low:.2f} and {gap:.2f}",
@@ -171,12 +171,12 @@ def _busiest(heads: pandas.DataFrame) -> str:
     return f"Head {top['head']} of layer {top.layer} pays {top['mean']:.0%} of its attention to {top.source}"
 
 
-def _special(means: pandas.DataFrame) -> Claim:
+def _special(means: pandas.DataFrame) -> Finding:
     """The paper says this of [SEP] in the middle layers of BERT."""
     wide = means.pivot(index=["source", "layer"], columns="kind", values="mean")
     token, layer = wide["raw"].idxmax()
     raw, reached = wide.loc[(token, layer), "raw"], wide.loc[(token, layer), "effective"]
-    return Claim(
+    return concluded(
         "Where a special token draws most attention, most of it has no effect.",
         bool(reached < 0.5 * raw),
         f"{token} in layer {layer}: raw {raw:.1%}, effective {reached:.1%}",
@@ -297,12 +297,16 @@ STUDY = Study(
         Section(
             "Raw and effective attention by length",
             "How alike are attention and its effective part, as texts grow?",
-            correlation,
-            NEEDS,
+            make=correlation,
+            needs=NEEDS,
         ),
-        Section("The null space", "How many changes of the attention does a head not notice?", nullity, NEEDS),
-        Section("Kinds of tokens", "Does effective attention go where raw attention goes?", token_types, NEEDS),
-        Section("From kind to kind", "Which kinds of tokens look at which?", type_to_type, NEEDS),
-        Section("One head", "What does it look like?", maps, NEEDS),
+        Section(
+            "The null space", "How many changes of the attention does a head not notice?", make=nullity, needs=NEEDS
+        ),
+        Section(
+            "Kinds of tokens", "Does effective attention go where raw attention goes?", make=token_types, needs=NEEDS
+        ),
+        Section("From kind to kind", "Which kinds of tokens look at which?", make=type_to_type, needs=NEEDS),
+        Section("One head", "What does it look like?", make=maps, needs=NEEDS),
     ),
 )

@@ -15,7 +15,7 @@ from whence.sentence.measure import measure
 from whence.studies.frame.context import Context, called, ends_and_middle, quartiles, spearman
 from whence.studies.frame.published import hub_name, published
 from whence.studies.frame.sentences import Chosen
-from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
+from whence.studies.frame.study import Beside, Finding, Item, Left, Section, Shown, Study, concluded
 
 BASE = "bert-base-uncased"
 ERROR = 0.05  # standard error of a sketched norm; over thousands of tokens it averages out
@@ -40,13 +40,13 @@ def own(context: Context) -> Iterator[Item]:
     yield _beside(context, medians, rest)
     rho = spearman(pandas.Series(medians.index), pandas.Series(medians.to_numpy()))
     statistic = ", ".join(f"{layer}: {value:.1%}" for layer, value in medians.items())
-    yield Claim("What is left of a token falls with depth.", bool(rho < -0.8), f"median by layer {statistic}")
-    yield Claim(
+    yield concluded("What is left of a token falls with depth.", bool(rho < -0.8), f"median by layer {statistic}")
+    yield concluded(
         "In most cases a token stays its own largest contributor.",
         bool(rest.iloc[-1] < 0.5),
         f"{rest.iloc[-1]:.1%} of tokens are not, after the last layer",
     )
-    yield Claim(
+    yield concluded(
         "The share of tokens that are not rises with depth.",
         bool(rest.iloc[-1] > rest.iloc[0]),
         f"from {rest.iloc[0]:.1%} in the first layer to {rest.iloc[-1]:.1%} in the last",
@@ -115,13 +115,13 @@ def context_by_distance(context: Context) -> Iterator[Item]:
     yield from _distance(context, 0, "figure 4a", "figure 4b")
     groups = _neighbours(_run(context))
     near, far = groups["1"], groups["11+"]
-    yield Claim(
+    yield concluded(
         "The nearest neighbours contribute more in the first layers than in later ones.",
         bool(near.iloc[0] > near.iloc[-1]),
         f"share of their contribution by layer: first {near.iloc[0]:.2f}, last {near.iloc[-1]:.2f}",
     )
     if far.notna().all():
-        yield Claim(
+        yield concluded(
             "Distant context contributes most in deep layers.",
             bool(far.iloc[-1] > far.iloc[0]),
             f"neighbours beyond the tenth: first layer {far.iloc[0]:.2f}, last {far.iloc[-1]:.2f}",
@@ -129,7 +129,7 @@ def context_by_distance(context: Context) -> Iterator[Item]:
     totals = _totals(_run(context))
     sides = totals[totals["distance"].abs().isin((1, 2))].groupby(["layer", totals["distance"].abs()])["share"].mean()
     local = sides.unstack()
-    yield Claim(
+    yield concluded(
         "Context stays mostly local in every layer.",
         bool((local[1] > local[2]).all()),
         f"in the last layer the nearest neighbour gives {local[1].iloc[-1]:.1%}, the second {local[2].iloc[-1]:.1%}",
@@ -318,11 +318,11 @@ def _kept_by(tokens: pandas.DataFrame, tags: str) -> pandas.DataFrame:
     return boxes.sort_values(["layer", tags], key=lambda column: column.map(places) if column.name == tags else column)
 
 
-def _classes(tokens: pandas.DataFrame) -> Claim:
+def _classes(tokens: pandas.DataFrame) -> Finding:
     last = tokens[(tokens["layer"] == tokens["layer"].max()) & tokens["upos"].notna()]
     is_open = last["upos"].isin(OPEN)
     kept = {"open": last[is_open]["contribution_own"].median(), "closed": last[~is_open]["contribution_own"].median()}
-    return Claim(
+    return concluded(
         "In the last layer words with meaning keep more of themselves than function words.",
         bool(kept["open"] > kept["closed"]),
         f"median: open classes {kept['open']:.1%}, all others {kept['closed']:.1%}",
@@ -351,18 +351,21 @@ STUDY = Study(
     ),
     data="sentences or pairs such as --data mrpc:dev.tsv, and a treebank for parts of speech (--data file.conllu)",
     sections=(
-        Section("What is left", "How much of the token itself is in its hidden state?", own, NEEDS),
+        Section("What is left", "How much of the token itself is in its hidden state?", make=own, needs=NEEDS),
         Section(
-            "How far context comes", "Which neighbours contribute, and in which layer?", context_by_distance, NEEDS
+            "How far context comes",
+            "Which neighbours contribute, and in which layer?",
+            make=context_by_distance,
+            needs=NEEDS,
         ),
         Section(
             "The token that stands for the whole",
             "Where does the first token take its context from?",
-            special_token,
-            NEEDS,
+            make=special_token,
+            needs=NEEDS,
         ),
-        Section("Single tokens", "What is the history of one token?", tracked, NEEDS),
-        Section("Parts of speech", "Which kinds of words keep most of themselves?", parts_of_speech, NEEDS),
-        Section("Other data", "Is it the same elsewhere?", other_data, NEEDS),
+        Section("Single tokens", "What is the history of one token?", make=tracked, needs=NEEDS),
+        Section("Parts of speech", "Which kinds of words keep most of themselves?", make=parts_of_speech, needs=NEEDS),
+        Section("Other data", "Is it the same elsewhere?", make=other_data, needs=NEEDS),
     ),
 )

@@ -15,7 +15,7 @@ from whence.stats import contrasts, correlations, regressions
 from whence.studies.frame.context import Context
 from whence.studies.frame.published import published
 from whence.studies.frame.sentences import Chosen, of_length
-from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
+from whence.studies.frame.study import Beside, Finding, Item, Left, Section, Shown, Study, concluded
 from whence.text.readers.pairs import noun_pronoun
 from whence.text.sentence import Sentence
 
@@ -99,7 +99,7 @@ def coreference(context: Context) -> Iterator[Item]:
     everything = contrasts(pairs, names, "coreferent", by=[], cluster="document")
     yield _beside(table, everything, "coreference")
     for name, row in everything.set_index("value").iterrows():
-        yield Claim(
+        yield concluded(
             f"More flows from a noun to a pronoun when they corefer ({PRINTED[str(name)]}).",
             _verdict(row["difference"], row["p_corrected"]),
             f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p {_small(row['p_corrected'])}",
@@ -120,7 +120,7 @@ def _distance(pairs: pandas.DataFrame, names: Sequence[str]) -> Iterator[Item]:
     )
     for name, rows in effect.groupby("value", sort=False):
         positive, sure = int((rows["coefficient"] > 0).sum()), int((rows["p"] < LEVEL).sum())
-        yield Claim(
+        yield concluded(
             f"The effect of coreference persists when distance is taken into account ({PRINTED[str(name)]}).",
             bool(positive > len(rows) / 2),
             f"positive in {positive} of {len(rows)} layers, p < {LEVEL} in {sure}",
@@ -185,7 +185,7 @@ def open_closed(context: Context) -> Iterator[Item]:
     overall = contrasts(words, names, "open", by=[], cluster="document", permutations=0)
     yield _beside(table, overall, "open_closed")
     for name, row in overall.set_index("value").iterrows():
-        yield Claim(
+        yield concluded(
             f"Words of open classes give more than those of closed classes ({PRINTED[str(name)]}).",
             _verdict(row["difference"], row["p_corrected"]),
             f"all layers: t = {row['t']:.2f}, g = {row['g']:.2f}, corrected p {_small(row['p_corrected'])}",
@@ -194,12 +194,12 @@ def open_closed(context: Context) -> Iterator[Item]:
         yield _persistent(table)
 
 
-def _persistent(table: pandas.DataFrame) -> Claim:
+def _persistent(table: pandas.DataFrame) -> Finding:
     """The note on G* on the paper's poster: its effect persists, and comes from G in the first layer."""
     sizes = table.pivot(index="layer", columns="value", values="g")
     through, local = sizes["gradient"], sizes["gradient_local"]
     first, later = local.iloc[0], local.iloc[1:].mean()
-    return Claim(
+    return concluded(
         "From the embeddings (G*) open classes give more in every layer, which is due to the first block (G).",
         bool((through > 0).all() and first > 0 and first > later) if len(sizes) > 1 else None,
         f"g of G* {through.min():+.2f} to {through.max():+.2f}; of G in layer 1 {first:+.2f}, later {later:+.2f}",
@@ -280,7 +280,7 @@ def between_measures(context: Context) -> Iterator[Item]:
     if {"attention", "gradient_local"} <= set(names):
         row = table[(table["first"] == "attention") & (table["second"] == "gradient_local")].iloc[0]
         theirs = published("westera2019", "spearman_G_A")
-        yield Claim(
+        yield concluded(
             "Gradients and attention are correlated, but far from the same.",
             bool(0.1 < row["r"] < 0.9),
             f"Spearman of G and A {row['r']:.2f} [{row['low']:.2f}, {row['high']:.2f}]; published {theirs}",
@@ -298,19 +298,26 @@ STUDY = Study(
     paper="Westera (2019). Some linguistic correlates of gradients and attention weights in BERT. BlackboxNLP.",
     data="a treebank with coreference such as --data en_gum-ud-dev.conllu",
     sections=(
-        Section("Coreference", "Does more flow from a noun to a pronoun that means the same?", coreference, NEEDS),
+        Section(
+            "Coreference", "Does more flow from a noun to a pronoun that means the same?", make=coreference, needs=NEEDS
+        ),
         Section(
             "Open and closed classes",
             "Do nouns, verbs and adjectives give more than function words?",
-            open_closed,
-            NEEDS,
+            make=open_closed,
+            needs=NEEDS,
         ),
         Section(
             "Pairs of parts of speech",
             "Between which kinds of words is the flow strongest?",
-            part_of_speech_pairs,
-            NEEDS,
+            make=part_of_speech_pairs,
+            needs=NEEDS,
         ),
-        Section("Between measures", "Do attention, gradients, norms and contributions agree?", between_measures, NEEDS),
+        Section(
+            "Between measures",
+            "Do attention, gradients, norms and contributions agree?",
+            make=between_measures,
+            needs=NEEDS,
+        ),
     ),
 )

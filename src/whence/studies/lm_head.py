@@ -10,7 +10,7 @@ from whence.errors import Unsupported
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import Context, called
 from whence.studies.frame.sentences import Chosen
-from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
+from whence.studies.frame.study import Beside, Finding, Item, Left, Section, Shown, Study, concluded
 from whence.studies.lm_head_changes import changes
 from whence.studies.lm_head_stages import (
     BASE,
@@ -123,9 +123,9 @@ def many_sentences(context: Context) -> Iterator[Item]:
         yield _nearer(table.set_index("stage")["spearman"], names[max(0, names.index(norm[0]) - 1)], *norm)
 
 
-def _nearer(middle: pandas.Series, before: str, normalised: str, weighted: str) -> Claim:
+def _nearer(middle: pandas.Series, before: str, normalised: str, weighted: str) -> Finding:
     gain, more = middle[normalised] - middle[before], middle[weighted] - middle[normalised]
-    return Claim(
+    return concluded(
         "Normalisation brings a stage's scores much nearer to the logits, and the norm's weight nearer still.",
         bool(gain > MUCH and more > 0),
         f"median Spearman with the logits: {before} {middle[before]:.2f}, {normalised} {middle[normalised]:.2f},"
@@ -248,7 +248,7 @@ def _published_hits(context: Context, dataset: xarray.Dataset) -> Beside:
     return Beside("head_hits_published", "the published hits@k, as shares", pandas.DataFrame(rows), differs)
 
 
-def _completeness(dataset: xarray.Dataset) -> Iterator[Claim]:
+def _completeness(dataset: xarray.Dataset) -> Iterator[Finding]:
     names, ten = names_of(dataset), dataset["hits"].sel(k=10).to_series()
     norm, whole = norm_of(names), int(ten.iloc[-1])
     if norm is None or norm[0] == names[0]:
@@ -256,7 +256,7 @@ def _completeness(dataset: xarray.Dataset) -> Iterator[Claim]:
     share = ten / max(whole, 1)
     before = share[: names.index(norm[0])]
     normalised, weighted = share[norm[0]], share[norm[1]]
-    yield Claim(
+    yield concluded(
         "Before the norm a stage is of next to no use; with the norm's weight it is nearly complete.",
         bool(before.max() < USELESS and weighted > COMPLETE) if whole >= FEW else None,
         f"hits@10 beside the whole head's {whole}: at most {before.max():.0%} of them before ({before.idxmax()}),"
@@ -324,16 +324,24 @@ STUDY = Study(
     " IJCNN.",
     data="a cloze corpus such as --data lama:conceptnet.jsonl",
     sections=(
-        Section("One sentence", "How alike do the stages order the vocabulary?", one_sentence, NEEDS),
-        Section("Many sentences", "Where on the way to the logits does the order arise?", many_sentences, NEEDS),
+        Section("One sentence", "How alike do the stages order the vocabulary?", make=one_sentence, needs=NEEDS),
         Section(
-            "Scores, sorted", "What do one stage's scores look like in the order of another's?", sorted_scores, NEEDS
+            "Many sentences", "Where on the way to the logits does the order arise?", make=many_sentences, needs=NEEDS
         ),
-        Section("The norm", "What do the norm's weights and biases look like?", norms, NEEDS),
-        Section("Right answers", "At which stage is the right answer among the best?", hits, NEEDS),
         Section(
-            "Small changes", "What happens when the period, the end token or the mask is taken away?", changes, NEEDS
+            "Scores, sorted",
+            "What do one stage's scores look like in the order of another's?",
+            make=sorted_scores,
+            needs=NEEDS,
         ),
-        Section("Earlier layers", "What does the head say when it reads an earlier layer?", lens, NEEDS),
+        Section("The norm", "What do the norm's weights and biases look like?", make=norms, needs=NEEDS),
+        Section("Right answers", "At which stage is the right answer among the best?", make=hits, needs=NEEDS),
+        Section(
+            "Small changes",
+            "What happens when the period, the end token or the mask is taken away?",
+            make=changes,
+            needs=NEEDS,
+        ),
+        Section("Earlier layers", "What does the head say when it reads an earlier layer?", make=lens, needs=NEEDS),
     ),
 )

@@ -10,7 +10,7 @@ import xarray
 from whence.corpus.perturb import RECIPES, perturb
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import Context, called
-from whence.studies.frame.study import Beside, Claim, Item, Left, Shown
+from whence.studies.frame.study import Beside, Finding, Item, Left, Shown, concluded
 from whence.studies.lm_head_stages import (
     BASE,
     PAPER,
@@ -89,10 +89,10 @@ def _histograms(values: xarray.DataArray, low: float) -> pandas.DataFrame:
     return pandas.concat(tables, ignore_index=True)
 
 
-def _order(what: str, values: pandas.Series, statistic: str) -> Claim:
+def _order(what: str, values: pandas.Series, statistic: str) -> Finding:
     """Whether the changes do harm in the order of the paper, which is the order of CHANGES."""
     falling = all(first > second for first, second in pairwise(values))
-    return Claim(
+    return concluded(
         f"The period's loss changes the {what} least, the end token's more, the mask's most.",
         falling if len(values) == len(CHANGES) else None,
         statistic,

@@ -1,6 +1,6 @@
 """How much of the mixing by attention do residual and normalisation undo? (Kobayashi et al. 2021)"""
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -9,16 +9,16 @@ import pandas
 
 from whence.corpus.open_run import Run
 from whence.measures.registry import MIXED, WHOLE_BLOCK, given_by
-from whence.models.load import Model
-from whence.plot.drawing import Drawing
 from whence.sentence.measure import measure
-from whence.studies.frame.context import FALLING, Context, called, falls, spearman
+from whence.stats.estimate import Estimate, estimate
+from whence.studies.frame.context import Context, by_document, called, spearman, trend
 from whence.studies.frame.published import ANALYSES as PRINTED
 from whence.studies.frame.published import hub_name, published
 from whence.studies.frame.sentences import Chosen, masked
-from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
-from whence.text.readers import Corpus
+from whence.studies.frame.study import Absent, Claim, Figure, Section, Study, Table
+from whence.studies.frame.verdict import FALLS, LESS_THAN_HALF, MORE
 
+PAPER = "Kobayashi et al. 2021"
 MASKED = 0.12  # share of the words, as in the paper
 WORDS = 90  # about the paper's 128 tokens
 BASE = "bert-base-uncased"
@@ -26,137 +26,119 @@ MAIN = "attnresln_n"
 ANALYSES = (*MIXED, WHOLE_BLOCK)
 FEED_FORWARD = f"mixing_{WHOLE_BLOCK}"  # not of the paper, and not of every model
 FIGURES = ("mean", "max", "min")
+# what is counted one after the other: the analyses without and with it
+COMPONENTS = {
+    "vectors": ("attn_w", "attn_n"),
+    "residual": ("attn_n", "attnres_n"),
+    "normalisation": ("attnres_n", "attnresln_n"),
+}
 
 
 def _run(context: Context, place: int = 0) -> Run:
-    return _measured(context, f"mixing-{place}", context.corpora[place], context.model)
-
-
-def _measured(context: Context, name: str, corpus: Corpus, model: Model) -> Run:
     """Words are masked if the model has a mask token; all models read the same texts."""
-    share = MASKED if model.tokenizer.mask_token is not None else 0.0
-    sentences = Chosen(corpus, context.amount(24, 992), masked(share, WORDS, least=4))
-    return context.run(name, ["mixing", *given_by(model.gives, [FEED_FORWARD])], sentences, model)
+    share = MASKED if context.model.tokenizer.mask_token is not None else 0.0
+    sentences = Chosen(context.corpora[place], context.amount(24, 992), masked(share, WORDS, least=4))
+    return context.run(f"mixing-{place}", ["mixing", *given_by(context.model.gives, [FEED_FORWARD])], sentences)
 
 
-def _about(context: Context, run: Run) -> str:
-    """The corpus, how much of it was measured, and the share of masked tokens."""
-    share = (_kind(context, run.tokens["class"]) == "mask").mean()
-    return f"{called(context.corpus)}, {len(run.tokens):,} tokens × layers, {share:.0%} of the tokens masked"
-
-
-def _long(run: Run) -> pandas.DataFrame:
-    """One row per token, layer and analysis."""
-    columns = ["layer", "token_id", "class"]
-    names = {column: analysis for analysis in ANALYSES if (column := f"mixing_{analysis}") in run.tokens}
-    table = run.tokens[[*columns, *names]].rename(columns=names)
-    return table.melt(columns, var_name="analysis", value_name="mixing")
-
-
-def _analyses(table: pandas.DataFrame) -> tuple[str, ...]:
-    """Those that were measured, in the order of how much of the block they count."""
-    measured = set(table["analysis"])
-    return tuple(name for name in ANALYSES if name in measured)
-
-
-def means(context: Context) -> Iterator[Item]:
-    table = _long(_run(context)).groupby("analysis", sort=False)["mixing"].agg(["mean", "min", "max", "size"])
-    theirs = published("kobayashi2021", "mixing_ratio_percent_wikipedia")
-    ours = table.reset_index().rename(columns={"min": "low", "max": "high", "size": "n"})
-    known = theirs.get(hub_name(context.model.id))
-    printed = {} if known is None else {name: known[PRINTED[name]]["mean"] / 100 for name in MIXED}
-    ours["published"] = ours["analysis"].map(printed)
-    first, main = table["mean"].iloc[0], table["mean"][MAIN]
-    yield Shown(
-        "mixing_means",
-        "Kobayashi et al. 2021, the table of mixing ratios",
-        Drawing(
-            "bars",
-            ours,
-            "analysis",
-            "mean",
-            f"Attention alone seems to mix {first:.0%}; {_counted(table['mean'])}",
-            f"mean over tokens and layers, lines from the smallest to the largest; {context.about}",
-            color="analysis",
-            order=_analyses(ours),
-            published="published",
-            y_title="from other tokens",
-            x_title="",
-            limits=(0.0, 1.0),
-        ),
-        note="Diamonds, where there are any, are the published means of the same model; none has the feed-forward.",
-    )
-    if WHOLE_BLOCK not in table.index:
-        yield Left("the whole block", context.model.reasons.get("neurons", "its feed-forward is not taken apart"))
-    differs = f"Ours: {_about(context, _run(context))}. Theirs: 992 sequences of up to 128 tokens, 12% of them masked."
-    yield Beside("mixing_models", "the published mixing ratios, in per cent", _models(context, table, theirs), differs)
-    ordered = all(table["mean"].iloc[at] > table["mean"].iloc[at + 1] for at in (0, 2, 3))
-    shown = ", ".join(f"{PRINTED[name]} {table['mean'][name]:.1%}" for name in MIXED)
-    yield Claim("Every component that is counted makes the mixing look smaller.", bool(ordered), shown)
-    yield Claim(
-        "With residual and normalisation, most of a token stays its own.",
-        bool(main < 0.5),
-        f"{main:.1%} comes from others",
-    )
-
-
-def _counted(means: pandas.Series) -> str:
-    """What is mixed when more of the block is counted."""
-    attention = f"with residual and norm it is {means[MAIN]:.0%}"
-    return attention if WHOLE_BLOCK not in means else f"{attention}, with the feed-forward {means[WHOLE_BLOCK]:.0%}"
-
-
-def _models(context: Context, ours: pandas.DataFrame, theirs: dict[str, Any]) -> pandas.DataFrame:
-    """The mean, largest and smallest ratio of our model and of every model in the paper."""
-    rows: list[dict[str, Any]] = [
-        {"model": context.model.id, "data": called(context.corpus), "figure": figure} | ours[figure].mul(100).to_dict()
-        for figure in FIGURES
-    ]
-    many = published("kobayashi2021", "multiberts_25_mean")
-    printed = {
-        name: {figure: {m: values[m][figure] for m in values} for figure in FIGURES} for name, values in theirs.items()
-    }
-    for name, figures in (printed | {"25 MultiBERTs": {"mean": many}}).items():
-        of = {"model": name, "data": "Wikipedia (published)"}
-        rows += [of | {"figure": figure} | {m: values[PRINTED[m]] for m in MIXED} for figure, values in figures.items()]
-    return pandas.DataFrame(rows)
+def _long(context: Context, place: int = 0) -> pandas.DataFrame:
+    """One row per token, layer and analysis; `kind` is normal, mask, or the name of a special token."""
+    tokens = by_document(_run(context, place).tokens)
+    columns = ["document", "layer", "token_id", "kind"]
+    names = {column: analysis for analysis in ANALYSES if (column := f"mixing_{analysis}") in tokens}
+    table = tokens.assign(kind=_kind(context, tokens["class"]))[[*columns, *names]].rename(columns=names)
+    table = table.melt(columns, var_name="analysis", value_name="mixing")
+    share = (table["kind"] == "mask").mean()
+    table.attrs["sample"] = f"{len(tokens):,} tokens × layers, {share:.0%} of the tokens masked"
+    return table
 
 
 def _kind(context: Context, classes: pandas.Series) -> pandas.Series:
-    """The kind of each token: normal, mask, or the name of a special token."""
     mask = context.model.tokenizer.mask_token
     special = set(context.model.tokenizer.all_special_tokens)
     return classes.map(lambda name: "mask" if name == mask else name if name in special else "normal")
 
 
-def by_type(context: Context) -> Iterator[Item]:
-    table = _long(_run(context))
-    table["kind"] = _kind(context, table["class"])
+def _main(context: Context) -> pandas.DataFrame:
+    table = context.kept(_long)
+    return table[table["analysis"] == MAIN]
+
+
+def _in_order(table: pandas.DataFrame) -> tuple[str, ...]:
+    """The analyses that were measured, in the order of how much of the block they count."""
+    measured = set(table["analysis"])
+    return tuple(name for name in ANALYSES if name in measured)
+
+
+def means(context: Context) -> pandas.DataFrame:
+    table = context.kept(_long)
+    ours = table.groupby("analysis", sort=False)["mixing"].agg(mean="mean", low="min", high="max", n="size")
+    known = published("kobayashi2021", "mixing_ratio_percent_wikipedia").get(hub_name(context.model.id))
+    printed = {} if known is None else {name: known[PRINTED[name]]["mean"] / 100 for name in MIXED}
+    return ours.reset_index().assign(published=ours.index.map(printed))
+
+
+def _counted(table: pandas.DataFrame) -> str:
+    """What is mixed when more of the block is counted."""
+    mean = table.set_index("analysis")["mean"]
+    says = f"Attention alone seems to mix {mean['attn_w']:.0%}; with residual and norm it is {mean[MAIN]:.0%}"
+    return says if WHOLE_BLOCK not in mean else f"{says}, with the feed-forward {mean[WHOLE_BLOCK]:.0%}"
+
+
+def models(context: Context) -> pandas.DataFrame:
+    """The mean, largest and smallest ratio of our model and of every model in the paper, in per cent."""
+    ours = means(context).set_index("analysis").rename(columns={"low": "min", "high": "max"})
+    data = called(context.corpus)
+    rows: list[dict[str, Any]] = [
+        {"model": context.model.id, "data": data, "figure": figure} | ours[figure].mul(100).to_dict()
+        for figure in FIGURES
+    ]
+    theirs = published("kobayashi2021", "mixing_ratio_percent_wikipedia")
+    printed = {
+        name: {figure: {m: values[m][figure] for m in values} for figure in FIGURES} for name, values in theirs.items()
+    }
+    many = {"mean": published("kobayashi2021", "multiberts_25_mean")}
+    for name, figures in (printed | {"25 MultiBERTs": many}).items():
+        of = {"model": name, "data": "Wikipedia (published)"}
+        rows += [of | {"figure": figure} | {m: values[PRINTED[m]] for m in MIXED} for figure, values in figures.items()]
+    table = pandas.DataFrame(rows).rename(columns={"model": "of"})
+    table.attrs["sample"] = f"Ours: {context.kept(_long).attrs['sample']}."
+    return table
+
+
+def components(context: Context) -> dict[str, Estimate]:
+    """What each component takes away from the mixing."""
+    table = context.kept(_long)
+    return {
+        name: estimate(table, "mixing", "analysis", partial(_difference, pair)) for name, pair in COMPONENTS.items()
+    }
+
+
+def _difference(pair: tuple[str, str], of: pandas.Series) -> float:
+    return of[pair[0]] - of[pair[1]]
+
+
+def main_mean(context: Context) -> Estimate:
+    return estimate(_main(context), "mixing", "analysis", lambda of: of[MAIN])
+
+
+def whole_block(context: Context) -> pandas.DataFrame:
+    table = means(context)
+    if WHOLE_BLOCK not in set(table["analysis"]):
+        raise Absent(context.model.reasons.get("neurons", "its feed-forward is not taken apart"))
+    return table[table["analysis"].isin((MAIN, WHOLE_BLOCK))]
+
+
+def by_type(context: Context) -> pandas.DataFrame:
+    table = context.kept(_long)
     kinds = table.groupby(["analysis", "layer", "kind"], as_index=False)["mixing"].mean()
     overall = table.groupby(["analysis", "layer"], as_index=False)["mixing"].mean().assign(kind="overall")
-    grid = pandas.concat([kinds, overall]).reset_index(drop=True)
-    main = grid[grid["analysis"] == MAIN]
-    top = main[main["kind"] == "overall"].sort_values("mixing").iloc[-1]
-    yield Shown(
-        "mixing_by_type",
-        "Kobayashi et al. 2021, the grids of layer by token type",
-        Drawing(
-            "grid",
-            main,
-            "kind",
-            "layer",
-            f"Layer {int(top.layer)} mixes most: {top.mixing:.0%} comes from other tokens",
-            f"{PRINTED[MAIN]}, mean by layer and kind of token; {context.about}",
-            value="mixing",
-            x_title="",
-        ),
-        table=grid,
-        note="The table has the other analyses too.",
-    )
-    theirs = _printed_kinds()
-    yield _kinds_beside(context, main.pivot(index="layer", columns="kind", values="mixing"), theirs)
-    if (main["kind"] == "mask").any():
-        yield _masks(main, theirs)
+    return pandas.concat([kinds, overall], ignore_index=True)
+
+
+def _most(table: pandas.DataFrame) -> str:
+    top = table[table["kind"] == "overall"].sort_values("mixing").iloc[-1]
+    return f"Layer {int(top.layer)} mixes most: {top.mixing:.0%} comes from other tokens"
 
 
 def _printed_kinds() -> pandas.DataFrame:
@@ -166,56 +148,61 @@ def _printed_kinds() -> pandas.DataFrame:
     return pandas.DataFrame.from_dict(rows, orient="index").sort_index() / 100
 
 
-def _kinds_beside(context: Context, ours: pandas.DataFrame, theirs: pandas.DataFrame) -> Beside:
-    tokenizer = context.model.tokenizer
+def kinds_beside(context: Context) -> pandas.DataFrame:
+    tokenizer, theirs, grid = context.model.tokenizer, _printed_kinds(), by_type(context)
+    ours = grid[grid["analysis"] == MAIN].pivot(index="layer", columns="kind", values="mixing")
     names = {tokenizer.cls_token: "cls", tokenizer.sep_token: "sep"}
     mine = ours.rename(columns=names).reindex(columns=theirs.columns).add_prefix("ours, ")
     both = mine.join(theirs.add_prefix(f"{BASE}, "), how="outer").mul(100).round(0)
-    return Beside(
-        "mixing_by_type_published",
-        f"the published grid of {PRINTED[MAIN]}, in per cent",
-        both.rename_axis("layer").reset_index(),
-        f"Ours: {_about(context, _run(context))}, {len(ours)} layers. Theirs: Wikipedia, 12% of tokens masked.",
-    )
+    return both.rename_axis("layer").reset_index()
 
 
-def _masks(grid: pandas.DataFrame, theirs: pandas.DataFrame) -> Claim:
+def masks(context: Context) -> Estimate:
     """Middle and deep layers are those beyond the first third."""
-    ours = grid.pivot(index="layer", columns="kind", values="mixing")
-    mine, printed = (table[table.index > table.index.max() / 3].mean() for table in (ours, theirs))
-    return Claim(
-        "In middle and deep layers masked tokens are mixed more than others.",
-        bool(mine["mask"] > mine["normal"]),
-        f"mean beyond the first third of the layers: masks {mine['mask']:.1%}, normal tokens {mine['normal']:.1%};"
-        f" {BASE}: {printed['mask']:.1%}, {printed['normal']:.1%}",
+    table = _main(context)
+    if not (table["kind"] == "mask").any():
+        raise Absent("no token of the sample is masked")
+    deep = table[table["layer"] > table["layer"].max() / 3]
+    return estimate(
+        deep,
+        "mixing",
+        ["kind", "layer"],
+        lambda of: of["mask"].mean() - of["normal"].mean(),
     )
 
 
-def frequency(context: Context) -> Iterator[Item]:
-    table = _long(_run(context))
-    table["special"] = _kind(context, table["class"]) != "normal"  # the mask too, as in the paper
-    words = table.groupby(["analysis", "token_id"], as_index=False).agg(
-        mixing=("mixing", "mean"), special=("special", "first"), n=("mixing", "size")
+def _ranked(context: Context) -> pandas.DataFrame:
+    """The rows with the frequency rank of their token, from the user's list or from counts in the corpus."""
+    table = context.kept(_long)
+    ids = pandas.Series(table["token_id"].unique())
+    if context.frequency is not None:
+        from whence.text.readers.frequency import frequencies, ranks
+
+        listed = frequencies(context.frequency)
+        items = ids.tolist() if listed.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
+        places = dict(zip(ids, ranks(items, listed).ranks, strict=True))
+    else:
+        once = table[(table["analysis"] == MAIN) & (table["layer"] == table["layer"].min())]
+        places = once["token_id"].value_counts().rank(ascending=False, method="min").to_dict()
+    return table.assign(rank=table["token_id"].map(places)).dropna(subset=["rank"])
+
+
+def frequency(context: Context) -> pandas.DataFrame:
+    """One row per vocabulary item and analysis; the mask is special too, as in the paper."""
+    table = context.kept(_ranked)
+    words = table.groupby(["analysis", "token_id"], as_index=False, sort=False).agg(
+        rank=("rank", "first"), mixing=("mixing", "mean"), kind=("kind", "first"), n=("mixing", "size")
     )
-    words["rank"] = _ranks(context, words["token_id"])
-    words = words.dropna(subset=["rank"])
-    main = words[(words["analysis"] == MAIN) & ~words["special"]]
-    rho = spearman(main["rank"], main["mixing"])
-    yield Shown(
-        "mixing_frequency",
-        "Kobayashi et al. 2021, mixing against word frequency",
-        Drawing(
-            "points",
-            main[["rank", "mixing"]].assign(rank=np.log10(main["rank"])),
-            "rank",
-            "mixing",
-            f"Spearman's correlation of frequency rank and mixing is {rho:.2f}",
-            f"{PRINTED[MAIN]}, one point per vocabulary item, special tokens left out; {context.about}",
-            x_title="frequency rank, powers of ten (frequent words at the left)",
-            y_title="from other tokens",
-        ),
-    )
-    theirs = published("kobayashi2021", "spearman_frequency_rank_bert_base")
+    return words.assign(special=words["kind"] != "normal").drop(columns="kind")
+
+
+def _words(table: pandas.DataFrame) -> pandas.DataFrame:
+    normal = table[(table["analysis"] == MAIN) & ~table["special"]]
+    return normal.assign(rank=np.log10(normal["rank"]))
+
+
+def frequency_beside(context: Context) -> pandas.DataFrame:
+    words, theirs = frequency(context), published("kobayashi2021", "spearman_frequency_rank_bert_base")
     rows = []
     for analysis, part in words.groupby("analysis", sort=False):
         normal, printed = part[~part["special"]], PRINTED.get(str(analysis), str(analysis))
@@ -228,131 +215,200 @@ def frequency(context: Context) -> Iterator[Item]:
                 f"{BASE}, without special": theirs["without_special"].get(printed),
             }
         )
+    table = pandas.DataFrame(rows)
     source = PurePath(context.frequency).name if context.frequency else "counts in this corpus itself"
-    yield Beside(
-        "mixing_frequency_spearman",
-        "the published Spearman correlations with frequency rank",
-        pandas.DataFrame(rows),
-        f"Ours: ranks from {source}, {len(main):,} vocabulary items. Theirs: from BERT's training data, Wikipedia.",
-    )
-    yield Claim(
-        "Frequent words are mixed more than rare ones.",
-        None if np.isnan(rho) else falls(rho),
-        f"Spearman {rho:.2f} between rank and {PRINTED[MAIN]} (we ask for {FALLING}), {BASE}: -0.58",
-    )
+    table.attrs["sample"] = f"Ours: ranks from {source}, {len(_words(words)):,} vocabulary items."
+    return table
 
 
-def _ranks(context: Context, ids: pandas.Series) -> pandas.Series:
-    """Frequency ranks from the user's list, or from counts in the corpus."""
-    if context.frequency is not None:
-        from whence.text.readers.frequency import frequencies, ranks
-
-        listed = frequencies(context.frequency)
-        items = ids.tolist() if listed.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
-        return pandas.Series(ranks(items, listed).ranks, index=ids.index)
-    tokens = _run(context).tokens
-    counts = tokens[tokens["layer"] == tokens["layer"].min()]["token_id"].value_counts()
-    return ids.map(counts.rank(ascending=False, method="min"))
+def frequency_trend(context: Context) -> Estimate:
+    table = context.kept(_ranked)
+    rows = table[(table["analysis"] == MAIN) & (table["kind"] == "normal")]
+    return estimate(rows, "mixing", ["rank", "token_id"], lambda of: trend(of.droplevel("token_id")))
 
 
-def depth(context: Context) -> Iterator[Item]:
-    table = _long(_run(context)).groupby(["analysis", "layer"], as_index=False)["mixing"].mean()
-    main = table[table["analysis"] == MAIN]
-    rho = spearman(main["layer"], main["mixing"])
-    yield Shown(
-        "mixing_depth",
-        "Kobayashi et al. 2021, mixing by layer",
-        Drawing(
-            "lines",
-            table,
-            "layer",
-            "mixing",
-            f"From the first to the last layer it goes from {main.mixing.iloc[0]:.0%} to {main.mixing.iloc[-1]:.0%}",
-            f"mean over tokens; {context.about}",
-            color="analysis",
-            order=_analyses(table),
-            y_title="from other tokens",
-            limits=(0.0, 1.0),
-        ),
-    )
-    theirs = published("kobayashi2021", "spearman_depth_ATTNRESLN-N")
-    printed = ", ".join(f"{name} {value:+.2f}" for name, value in theirs.items())
-    decided = falls(rho) if len(main) > 2 else None
-    yield Claim(
-        "Later layers mix less.",
-        decided,
-        f"Spearman {rho:+.2f} of layer and {PRINTED[MAIN]} (we ask for {FALLING}); published: {printed}",
-    )
+def depth(context: Context) -> pandas.DataFrame:
+    return context.kept(_long).groupby(["analysis", "layer"], as_index=False)["mixing"].mean()
 
 
-def _span(shares: pandas.Series) -> str:
-    low, high = f"{shares.min():.0%}", f"{shares.max():.0%}"
-    return low if low == high else f"between {low} and {high}"
+def _first_to_last(table: pandas.DataFrame) -> str:
+    main = table[table["analysis"] == MAIN]["mixing"]
+    return f"From the first to the last layer it goes from {main.iloc[0]:.0%} to {main.iloc[-1]:.0%}"
 
 
-def expansion(context: Context) -> Iterator[Item]:
+def depth_trend(context: Context) -> Estimate:
+    if context.model.anatomy.layers < 3:
+        raise Absent("two layers make no trend")
+    return estimate(_main(context), "mixing", "layer", trend)
+
+
+def expansion(context: Context) -> pandas.DataFrame:
     rates = measure(context.model, "Any text.", ["expansion"])["expansion"].to_series().reset_index()
     theirs = published("kobayashi2021", "expansion_rate_per_layer")
-    rates["published"] = theirs.get(hub_name(context.model.id), np.nan)
-    yield Shown(
-        "mixing_expansion",
-        "Kobayashi et al. 2021, expansion rates",
-        Drawing(
-            "lines",
-            rates,
-            "layer",
-            "expansion",
-            f"Attention's map makes vectors {rates.expansion.min():.2f} to {rates.expansion.max():.2f} times as long",
-            f"from the weights alone; {context.model.id}",
-            published="published",
-            share=False,
-            y_title="factor",
-        ),
-    )
+    return rates.assign(published=theirs.get(hub_name(context.model.id), np.nan))
 
 
-def side_by_side(context: Context) -> Iterator[Item]:
-    """The same means for every corpus and for the other models."""
-    runs = {called(corpus): _run(context, place) for place, corpus in enumerate(context.corpora)}
-    for number, model in enumerate(context.others, start=1):
-        name = model.id if model.id not in runs else f"{model.id} ({number})"
-        runs[name] = _measured(context, f"mixing-other-{number}", context.corpus, model)
-    rows = []
-    for name, run in runs.items():
-        means = _long(run).groupby("analysis", sort=False)["mixing"].mean()
-        rows += [{"of": name, "analysis": analysis, "mixing": value} for analysis, value in means.items()]
-    table = pandas.DataFrame(rows)
-    spread = table[table["analysis"] == MAIN]["mixing"]
-    yield Shown(
-        "mixing_data",
-        "Kobayashi et al. 2021, other models and data",
-        Drawing(
-            "grid",
-            table,
-            "analysis",
-            "of",
-            f"{PRINTED[MAIN]} is {_span(spread)} on everything measured",
-            f"mean over tokens and layers; {context.model.id}",
-            value="mixing",
-            x_title="",
-            y_title="",
-            order=_analyses(table),
-        ),
-    )
-    ours = table.pivot(index="of", columns="analysis", values="mixing").loc[
-        list(dict.fromkeys(table["of"])), list(_analyses(table))
+def data(context: Context) -> pandas.DataFrame:
+    """The means of every corpus."""
+    rows = [
+        {"of": called(corpus), "analysis": analysis, "mixing": mean}
+        for place, corpus in enumerate(context.corpora)
+        for analysis, mean in context.kept(_long, place).groupby("analysis", sort=False)["mixing"].mean().items()
     ]
+    return pandas.DataFrame(rows)
+
+
+def _span(table: pandas.DataFrame) -> str:
+    shares = table[table["analysis"] == MAIN]["mixing"]
+    low, high = f"{shares.min():.0%}", f"{shares.max():.0%}"
+    return f"{PRINTED[MAIN]} is {low if low == high else f'between {low} and {high}'} on everything measured"
+
+
+def data_beside(context: Context) -> pandas.DataFrame:
+    table = data(context)
+    ours = table.pivot(index="of", columns="analysis", values="mixing")
+    ours = ours.loc[list(dict.fromkeys(table["of"])), list(_in_order(table))] * 100
     theirs = published("kobayashi2021", "mixing_ratio_percent_bert_base_other_data")
     means_of = {name: {m: values[PRINTED[m]]["mean"] for m in MIXED} for name, values in theirs.items()}
-    printed = pandas.DataFrame.from_dict(means_of, orient="index").rename(
-        index=lambda name: f"{name} ({BASE}, published)"
-    )
-    yield Beside(
+    printed = pandas.DataFrame.from_dict(means_of, orient="index")
+    printed = printed.rename(index=lambda name: f"{name} ({BASE}, published)")
+    return pandas.concat([ours, printed]).rename_axis("of").reset_index()
+
+
+FROM_OTHERS = {"y_title": "from other tokens", "limits": (0.0, 1.0)}
+MEANS = (
+    Figure(
+        "mixing_means",
+        f"{PAPER}, the table of mixing ratios",
+        means,
+        {"kind": "bars", "x": "analysis", "y": "mean", "color": "analysis", "published": "published", "x_title": ""}
+        | FROM_OTHERS
+        | {"order": _in_order},
+        _counted,
+        "mean over tokens and layers, lines from the smallest to the largest",
+        "Diamonds, where there are any, are the published means of the same model; none has the feed-forward.",
+    ),
+    Table(
+        "mixing_whole_block",
+        "the whole block, which is not in the paper",
+        whole_block,
+        "With the feed-forward, beside what the paper counts.",
+    ),
+    Table(
+        "mixing_models",
+        "the published mixing ratios, in per cent",
+        models,
+        "Theirs: 992 sequences of up to 128 tokens, 12% of them masked.",
+    ),
+    Claim("Every component that is counted makes the mixing look smaller.", components, MORE, form=".1%"),
+    Claim(
+        "With residual and normalisation, most of a token stays its own.",
+        main_mean,
+        LESS_THAN_HALF,
+        ("kobayashi2021", "mixing_ratio_percent_wikipedia", BASE, PRINTED[MAIN], "mean"),
+        ".1%",
+    ),
+)
+KINDS = (
+    Figure(
+        "mixing_by_type",
+        f"{PAPER}, the grids of layer by token type",
+        by_type,
+        {"kind": "grid", "x": "kind", "y": "layer", "value": "mixing", "x_title": ""},
+        _most,
+        f"{PRINTED[MAIN]}, mean by layer and kind of token",
+        "The table has the other analyses too.",
+        only=lambda table: table[table["analysis"] == MAIN],
+    ),
+    Table(
+        "mixing_by_type_published",
+        f"the published grid of {PRINTED[MAIN]}, in per cent",
+        kinds_beside,
+        "Theirs: Wikipedia, 12% of tokens masked, 12 layers.",
+    ),
+    Claim("In middle and deep layers masked tokens are mixed more than others.", masks, MORE, form=".1%"),
+)
+FREQUENCY = (
+    Figure(
+        "mixing_frequency",
+        f"{PAPER}, mixing against word frequency",
+        frequency,
+        {"kind": "points", "x": "rank", "y": "mixing", "y_title": "from other tokens"}
+        | {"x_title": "frequency rank, powers of ten (frequent words at the left)"},
+        lambda table: (
+            f"Spearman's correlation of frequency rank and mixing is {spearman(table['rank'], table['mixing']):.2f}"
+        ),
+        f"{PRINTED[MAIN]}, one point per vocabulary item, special tokens left out",
+        only=_words,
+    ),
+    Table(
+        "mixing_frequency_spearman",
+        "the published Spearman correlations with frequency rank",
+        frequency_beside,
+        "Theirs: from BERT's training data, Wikipedia.",
+    ),
+    Claim(
+        "Frequent words are mixed more than rare ones.",
+        frequency_trend,
+        FALLS,
+        ("kobayashi2021", "spearman_frequency_rank_bert_base", "without_special", PRINTED[MAIN]),
+    ),
+)
+DEPTH = (
+    Figure(
+        "mixing_depth",
+        f"{PAPER}, mixing by layer",
+        depth,
+        {"kind": "lines", "x": "layer", "y": "mixing", "color": "analysis", "order": _in_order} | FROM_OTHERS,
+        _first_to_last,
+        "mean over tokens",
+    ),
+    Claim("Later layers mix less.", depth_trend, FALLS, ("kobayashi2021", "spearman_depth_ATTNRESLN-N"), "+.2f"),
+)
+EXPANSION = (
+    Figure(
+        "mixing_expansion",
+        f"{PAPER}, expansion rates",
+        expansion,
+        {
+            "kind": "lines",
+            "x": "layer",
+            "y": "expansion",
+            "published": "published",
+            "share": False,
+            "y_title": "factor",
+        },
+        lambda table: (
+            f"Attention's map makes vectors {table['expansion'].min():.2f}"
+            f" to {table['expansion'].max():.2f} times as long"
+        ),
+        "from the weights alone",
+    ),
+)
+DATA = (
+    Figure(
+        "mixing_data",
+        f"{PAPER}, other data",
+        data,
+        {
+            "kind": "grid",
+            "x": "analysis",
+            "y": "of",
+            "value": "mixing",
+            "x_title": "",
+            "y_title": "",
+            "order": _in_order,
+        },
+        _span,
+        "mean over tokens and layers",
+    ),
+    Table(
         "mixing_data_published",
         "the published means on other data, in per cent",
-        pandas.concat([ours * 100, printed]).rename_axis("of").reset_index(),
+        data_beside,
         "Ours: words are masked in single texts, not in pairs. Theirs: development sets, whole.",
-    )
+    ),
+)
 
 
 NEEDS = frozenset({"attention", "rows", "values", "norms"})
@@ -372,13 +428,13 @@ STUDY = Study(
         Section(
             "Mixing ratios by analysis",
             "How large is the share that comes from other tokens, when more and more of the block is counted?",
-            means,
+            MEANS,
             NEEDS,
         ),
-        Section("Layers and kinds of tokens", "Where, and for which tokens, is the mixing strongest?", by_type, NEEDS),
-        Section("Frequency", "Are frequent words mixed more than rare ones?", frequency, NEEDS),
-        Section("Depth", "Does mixing fall towards the last layer?", depth, NEEDS),
-        Section("Expansion", "How much longer or shorter does attention's linear map make a vector?", expansion, NEEDS),
-        Section("Side by side", "Do other texts, or another model, give another picture?", side_by_side, NEEDS),
+        Section("Layers and kinds of tokens", "Where, and for which tokens, is the mixing strongest?", KINDS, NEEDS),
+        Section("Frequency", "Are frequent words mixed more than rare ones?", FREQUENCY, NEEDS),
+        Section("Depth", "Does mixing fall towards the last layer?", DEPTH, NEEDS),
+        Section("Expansion", "How much longer or shorter does attention's linear map make a vector?", EXPANSION, NEEDS),
+        Section("Side by side", "Do other texts give another picture?", DATA, NEEDS),
     ),
 )

@@ -7,11 +7,10 @@ import numpy as np
 import pandas
 import xarray
 
-from whence.models.load import Model
 from whence.plot.drawing import Drawing
 from whence.studies.frame.context import FALLING, Context, called, falls
 from whence.studies.frame.published import hub_name, published
-from whence.studies.frame.study import Beside, Claim, Item, Left, Section, Shown, Study
+from whence.studies.frame.study import Beside, Item, Left, Section, Shown, Study, concluded
 from whence.studies.token_experiments import (
     KINDS,
     MAIN,
@@ -101,12 +100,12 @@ def rates(context: Context) -> Iterator[Item]:
 def _rate_claims(experiments: dict[str, xarray.Dataset]) -> Iterator[Item]:
     main, naive = experiments[KINDS[MAIN]], experiments[KINDS["naive", "cosine"]]
     first, deep = float(naive["rate"][0].mean()), last(naive)
-    yield Claim(
+    yield concluded(
         "Without a probe, fewer tokens are recognised the deeper the layer.",
         deep < first and falls(trend(naive)),
         f"naive, cosine: {first:.1%} in layer 1, {deep:.1%} in the last, Spearman with depth {trend(naive):+.2f}",
     )
-    yield Claim(
+    yield concluded(
         "A linear map is enough to find most tokens of the last layer.",
         last(main) > MOST,
         f"{last(main):.1%} (we ask for {MOST:.0%}), guessing {guessing(main):.1%}; {BASE}: 93%",
@@ -114,7 +113,7 @@ def _rate_claims(experiments: dict[str, xarray.Dataset]) -> Iterator[Item]:
     pairs = {
         name: [last(experiments[f"{name}, {loss}"]) for loss in ("cosine", "L2")] for name in ("naive", "linear", "MLP")
     }
-    yield Claim(
+    yield concluded(
         "Cosine distance finds more tokens than L2 distance.",
         all(cosine > distance for cosine, distance in pairs.values()),
         "last layer, cosine against L2: "
@@ -172,7 +171,7 @@ def _across_claims(mean: xarray.DataArray, context: Context) -> Iterator[Item]:
     down, up = (
         float(values[rows].mean()) for rows in (np.tril_indices_from(values, -1), np.triu_indices_from(values, 1))
     )
-    yield Claim(
+    yield concluded(
         "What is learned on late layers holds for early ones better than the other way round.",
         down > up if len(values) > 1 else None,
         f"linear, cosine: mean rate on earlier layers {down:.1%}, on later ones {up:.1%}",
@@ -198,7 +197,7 @@ def generalisation(context: Context) -> Iterator[Item]:
             order=tuple(parts),
         ),
     )
-    yield Claim(
+    yield concluded(
         "Linear map and MLP overfit to the same degree.",
         abs(gaps["linear"] - gaps["MLP"]) < ALIKE,
         f"train less test rate in the last layer: linear {linear}, MLP {network} (we ask for {points(ALIKE)} at most)",
@@ -236,7 +235,7 @@ def training_share(context: Context) -> Iterator[Item]:
         table[["share", "rate"]].rename(columns={"rate": "ours"}).assign(**{f"{BASE}, layer 11": theirs}),
         f"Ours: layer {layer}, {sample(experiments[0], context)}. Theirs: {THEIRS}. {PROBES}",
     )
-    yield Claim(
+    yield concluded(
         "More training data would hardly help.",
         all_of_it - most < HARDLY,
         f"the last tenth adds {points(all_of_it - most)} (we ask for less than {points(HARDLY)}); {BASE}: 1 point",
@@ -260,63 +259,22 @@ def single_layers(context: Context) -> Iterator[Item]:
             angle,
         ),
     )
-    yield Claim(
+    yield concluded(
         "Across a single layer, even the vectors as they are find most tokens.",
         worst["cosine"] > MOST,
         f"naive, cosine: at least {worst['cosine']:.1%} in every layer (we ask for {MOST:.0%})",
     )
     means = [float(experiment["rate"].mean()) for experiment in (angle, distance)]
-    yield Claim(
+    yield concluded(
         "A block changes the angle of a vector less than its length.",
         means[0] > means[1],
         f"naive, mean over layers: cosine {means[0]:.1%}, L2 {means[1]:.1%}",
     )
-    yield Claim(
+    yield concluded(
         "Later layers make their input harder to find.",
         falls(trend(distance)),
         f"naive, L2: Spearman of layer and rate {trend(distance):+.2f}, last layer {last(distance):.1%}",
     )
-
-
-def other_model(context: Context) -> Iterator[Item]:
-    if not context.others:
-        yield Left(f"{PAPER}, Figs 12 and 13: fine-tuned against not", "one model was given; name another with --other")
-        return
-    for number, model in enumerate(context.others, start=1):
-        yield from _against(context, model, "identity_other_model" + (f"_{number}" if number > 1 else ""))
-
-
-def _against(context: Context, other: Model, name: str) -> Iterator[Item]:
-    experiments = {
-        f"{KINDS[kind]}, {which}": identified(context, kind, model=model, target="previous")
-        for which, model in (("first", context.model), ("other", other))
-        for kind in ALONE
-    }
-    lost = {
-        loss: last(experiments[f"naive, {loss}, first"]) - last(experiments[f"naive, {loss}, other"])
-        for loss in ("cosine", "L2")
-    }
-    first = next(iter(experiments.values()))
-    yield Shown(
-        name,
-        f"{PAPER}, Figs 12 and 13",
-        by_layer(
-            _joined(experiments),
-            f"In the last layer the other finds {_fewer(lost['L2'])} by L2, {_fewer(lost['cosine'])} by cosine",
-            f"to the layer before, without a probe; other: {other.id}; {sample(first, context)}",
-            first,
-            order=tuple(experiments),
-        ),
-    )
-    yield Claim(
-        "Fine-tuning makes the last layer's tokens harder to find by L2, and much less so by cosine.",
-        lost["L2"] > 0 and lost["L2"] > lost["cosine"],
-        f"in the other model's last layer {_fewer(lost['L2'])} by L2, {_fewer(lost['cosine'])} by cosine",
-    )
-
-
-def _fewer(lost: float) -> str:
-    return f"{points(abs(lost))} {'fewer' if lost > 0 else 'more'}"
 
 
 def neighbours(context: Context) -> Iterator[Item]:
@@ -349,21 +307,21 @@ def _neighbours(context: Context, experiments: dict[int, xarray.Dataset], kind: 
 
 def _neighbour_claims(experiments: dict[int, xarray.Dataset]) -> Iterator[Item]:
     means = {offset: float(experiment["rate"].mean()) for offset, experiment in experiments.items()}
-    yield Claim(
+    yield concluded(
         "Neighbours are found much less often than the token itself.",
         means[0] - max(means[-1], means[1]) > MUCH,
         f"mean over layers: itself {means[0]:.1%}, left {means[-1]:.1%}, right {means[1]:.1%}"
         f" (we ask for {points(MUCH)} between them)",
     )
     near, farther, farthest = ((means[-k] + means[k]) / 2 for k in (1, 2, 3))
-    yield Claim(
+    yield concluded(
         "The farther a neighbour, the less often it is found.",
         near > farther > farthest,
         f"mean of left and right: 1 away {near:.1%}, 2 away {farther:.1%}, 3 away {farthest:.1%}",
     )
     left, right = trend(experiments[-1]), trend(experiments[1])
     layers = experiments[1].sizes["layer"]
-    yield Claim(
+    yield concluded(
         "The deeper the layer, the less often neighbours are found.",
         falls(max(left, right)) if layers > 2 else None,
         f"Spearman of {layers} layers and rates: left {left:+.2f}, right {right:+.2f} (we ask for {FALLING})",
@@ -401,13 +359,12 @@ STUDY = Study(
     paper="Brunner, Liu, Pascual, Richter, Ciaramita & Wattenhofer (2020). On identifiability in transformers. ICLR.",
     data="sentences or pairs such as --data mrpc:dev.tsv, and further corpora such as CoLA and MNLI",
     sections=(
-        Section("By layer", "How many tokens are found, without a probe, with a linear map, with an MLP?", rates),
-        Section("Across layers", "Does a probe that was trained on one layer work on the others?", across_layers),
-        Section("New sentences", "How much better do the probes do on what they were trained on?", generalisation),
-        Section("More data", "Would the probes profit from more training data?", training_share),
-        Section("One layer at a time", "Is a block's input found from its output?", single_layers),
-        Section("Another model", "Does fine-tuning change what the last layers keep?", other_model),
-        Section("Neighbours", "Are the tokens next to a position found in its vector too?", neighbours),
-        Section("Other data", "Is it the same on other texts?", other_data),
+        Section("By layer", "How many tokens are found, without a probe, with a linear map, with an MLP?", make=rates),
+        Section("Across layers", "Does a probe that was trained on one layer work on the others?", make=across_layers),
+        Section("New sentences", "How much better do the probes do on what they were trained on?", make=generalisation),
+        Section("More data", "Would the probes profit from more training data?", make=training_share),
+        Section("One layer at a time", "Is a block's input found from its output?", make=single_layers),
+        Section("Neighbours", "Are the tokens next to a position found in its vector too?", make=neighbours),
+        Section("Other data", "Is it the same on other texts?", make=other_data),
     ),
 )

@@ -117,7 +117,10 @@ def _ids(item: object) -> tuple[int, ...]:
 def sentences(corpus: object) -> Iterable[object]:
     """The corpus itself, if it can be one: any iterable of sentences, but not a single text or a file's name."""
     if isinstance(corpus, Mapping) or type(corpus).__name__ == "DataFrame":  # both give the names of their columns
-        raise BadInput(f"A corpus is sentences, and a {type(corpus).__name__} was given; give its column of texts.")
+        raise BadInput(
+            f"A corpus is sentences, and a {type(corpus).__name__} was given; give its column of texts, or what"
+            " whence.read(frame, text=COLUMN) gives."
+        )
     if isinstance(corpus, str | bytes | PathLike) or not isinstance(corpus, Iterable):
         what = f"the str {corpus!r}" if isinstance(corpus, str) else type(corpus).__name__
         raise BadInput(f"A corpus is sentences, and {what} was given; give a list of texts, or what whence.read gives.")

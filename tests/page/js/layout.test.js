@@ -5,10 +5,20 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { LONG, NARROW, closer, flowLayout, gridLayout, gutter } from "../../../src/whence/page/js/core/layout.js";
-import { height, isCompact, isCrowded, nearby, span, tileLayout } from "../../../src/whence/page/js/core/layout.js";
+import { columnsIn, height, isCompact, span, tileLayout } from "../../../src/whence/page/js/core/layout.js";
+import { bundled, isBundle, placesOf, single } from "../../../src/whence/page/js/core/bundle.js";
 import { stepped } from "../../../src/whence/page/js/core/walk.js";
 import { contrasted, level } from "../../../src/whence/page/js/views/beside.js";
-import { automatic, network, rowOf } from "../../../src/whence/page/js/views/network.js";
+import {
+  crowd,
+  gathered,
+  hasSink,
+  network,
+  passing,
+  rowOf,
+  strongest,
+} from "../../../src/whence/page/js/views/network.js";
+import { ribbonsOf } from "../../../src/whence/page/js/views/ribbons.js";
 import { highlights, marks } from "../../../src/whence/page/js/views/river.js";
 
 const sizes = (rows, columns, more = {}) => ({
@@ -74,22 +84,75 @@ test("more layers, lower rows, within reason", () => {
   assert.deepEqual([1, 6, 12, 24, 96].map(height), [30, 30, 28, 14, 12]);
 });
 
+/** @param {number[]} shares @param {any} look @returns {any} */
+const flow = (rows, shares, room, look = {}) => {
+  const columns = look.columns ?? single(shares);
+  return { ...flowLayout(rows, Array(columns.length).fill(8), room, { ...look, columns }), label: () => "a" };
+};
+
 test("every node of a flow is found where it is drawn, the input at the bottom", () => {
-  for (const columns of [
-    [0, 9],
-    [3, 7],
+  const shares = [0.4, 0, 0.1, 0.3, 0, 0.05, 0.05, 0.05, 0.05];
+  for (const [whole, room, columns] of [
+    [false, 600, undefined],
+    [true, 600, undefined],
+    [true, 360, bundled(shares, 5, [2])],
   ]) {
-    const at = flowLayout(4, Array(9).fill(30), 600, { columns, compact: false });
+    const at = flow(4, shares, room, { whole, columns });
     for (let row = 0; row < 4; row++)
-      for (let column = columns[0]; column < columns[1]; column++)
-        assert.deepEqual(at.find(at.x(column), at.y(row)), { row, column });
-    assert.ok(at.y(0) > at.y(3) && at.width <= 600);
-    assert.equal(at.find(at.x(columns[0]) - at.wide, at.y(0)), null);
+      for (const { first } of at.columns) assert.deepEqual(at.find(at.x(first), at.y(row)), { row, column: first });
+    assert.ok(at.y(0) > at.y(3) && at.width <= /** @type {number} */ (room));
+    assert.equal(at.find(at.left - 1, at.y(0)), null);
+    assert.equal(at.find(at.width, at.y(0)), null);
   }
-  assert.equal(isCrowded(9, 600), false);
-  assert.equal(isCrowded(LONG + 1, 5000), true);
-  const [first, end] = nearby(200, 100, 600);
-  assert.ok(first <= 100 && 100 < end && end - first === 17);
+});
+
+test("tokens that matter stand alone, the others are bundled, and nothing is lost", () => {
+  const weights = Float32Array.from({ length: 200 }, (_, at) => ((at * 37) % 101) / 101 + (at === 150 ? 5 : 0));
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  for (const most of [5, 17, 49])
+    for (const keep of [0.1, 0.5, 1]) {
+      const columns = bundled(weights, most, [0, 199], keep),
+        places = placesOf(columns);
+      assert.ok(columns.length <= most);
+      assert.equal(places.length, 200);
+      for (const [at, { first, end, share }] of columns.entries()) {
+        assert.equal(first, at ? columns[at - 1].end : 0);
+        const inside = weights.slice(first, end).reduce((sum, weight) => sum + weight, 0);
+        assert.ok(Math.abs(inside - share) < 1e-3 * total);
+      }
+      for (const alone of [0, 150, 199]) assert.equal(isBundle(columns[places[alone]]), false, `${alone} of ${most}`);
+    }
+  assert.equal(bundled(weights, 49, [], 0.03).filter((column) => !isBundle(column)).length, 1); // token 150
+  assert.equal(bundled(Float32Array.of(1, 1, 1), 9).length, 3);
+  assert.deepEqual(bundled([], 5), []);
+});
+
+test("ribbons are as wide as their shares, at the bar and below, and do not touch", () => {
+  const shares = [0.3, 0.05, 0.15, 0.2, 0.02, 0.08, 0.2];
+  for (const room of [320, 390, 1180]) {
+    const at = flow(2, shares, room, { whole: true, above: 40 });
+    /** @type {any} */
+    const picture = { state: { token: 3 }, sink: true };
+    const all = ribbonsOf(picture, at);
+    assert.deepEqual(all.map(({ kind }) => kind).slice(0, 4), ["constant", "source", "source", "own"]);
+    for (const [place, { top, foot, share }] of all.entries()) {
+      assert.ok(Math.abs(top[1] - top[0] - at.unit * share) < 1e-6);
+      assert.ok(Math.abs(foot[1] - foot[0] - Math.max(at.unit * share, 0.8)) < 1e-6);
+      if (place) assert.ok(all[place - 1].foot[1] < foot[0] && Math.abs(all[place - 1].top[1] - top[0]) < 1e-6);
+    }
+    assert.ok(all[0].top[0] >= at.left && all.at(-1).top[1] <= at.right + 1e-6);
+  }
+});
+
+test("columns that can be read fit into the room", () => {
+  for (const room of [320, 390, 768, 1180]) {
+    const most = columnsIn(room),
+      shares = Array(most).fill(1 / most);
+    for (const whole of [true, false]) {
+      const at = flow(2, shares, room, { whole });
+      assert.ok(at.width <= room && at.wide >= 15, `${most} columns in ${room}`);
+    }
+  }
 });
 
 test("every head is found where it is drawn, within the room", () => {
@@ -147,7 +210,46 @@ test("a flow goes back by the product of its maps, and its links carry it all", 
     net.links.map((link) => link.strength).sort((one, other) => one - other),
   );
   assert.equal(rowOf(net, 1), 2);
-  assert.equal(automatic(net, 3, "into"), 0);
+  assert.ok(Math.abs(net.total - 2) < 1e-6);
+  assert.equal(crowd(net, 3), 60);
+});
+
+test("links of bundled tokens go together; the strongest carry the share that is asked for", () => {
+  const net = network(data, "map", chosen, "into"),
+    { all, total } = gathered(
+      net,
+      [
+        { first: 0, end: 2, share: 0 },
+        { first: 2, end: 3, share: 0 },
+      ],
+      false,
+    );
+  const carried = (links) => links.reduce((sum, { strength }) => sum + strength, 0);
+  assert.ok(Math.abs(carried(all) - carried(net.links)) < 1e-6 && Math.abs(total - 2) < 1e-6);
+  assert.deepEqual(new Set(all.flatMap(({ source, target }) => [source, target])), new Set([0, 2]));
+  for (const keep of [0.2, 0.6, 1]) {
+    const { kept, share } = strongest(net.links, net.total, { keep });
+    assert.ok(share >= keep - 1e-6 && Math.abs(share - carried(kept) / 2) < 1e-6);
+    assert.ok(carried(kept.slice(1)) < keep * 2 + 1e-6);
+  }
+  assert.equal(strongest(net.links, net.total, { most: 2 }).kept.length, 2);
+  assert.deepEqual(
+    Array.from(passing(net, "into"), (share) => Math.round(share * 1000)),
+    [320, 400, 600],
+  );
+});
+
+test("a decoder's first token that holds the attention is a sink, and its links with itself are left out", () => {
+  const sunk = { ...data, causal: true, cache: new Map(), sinks: { rows: ["000", "001"], heads: [] } };
+  assert.equal(hasSink(sunk, chosen), true);
+  assert.equal(hasSink(sunk, { ...chosen, layer: 0 }), false);
+  assert.equal(hasSink(sunk, { ...chosen, token: 0 }), false);
+  assert.equal(hasSink({ ...sunk, causal: false }, chosen), false);
+  const net = network(sunk, "map", chosen, "into"),
+    { all, total } = gathered(net, single(net.input), true);
+  assert.equal(all.filter(({ source, target }) => source === 0 && target === 0).length, 0);
+  const own = net.links.filter(({ source, target }) => source === 0 && target === 0);
+  assert.ok(Math.abs(net.total - total - own.reduce((sum, { strength }) => sum + strength, 0)) < 1e-6);
 });
 
 test("below the input stands what the chosen token has of it, where that is a share", (context) => {
@@ -156,10 +258,10 @@ test("below the input stands what the chosen token has of it, where that is a sh
   Object.assign(globalThis, { document: page }); // labels are measured on a canvas
   context.after(() => Reflect.deleteProperty(globalThis, "document"));
   const net = network(data, "map", chosen, "into"),
-    at = flowLayout(3, [8, 8, 8], 600, { columns: [0, 3], compact: false });
+    at = flow(3, [0.3, 0.3, 0.4], 600);
   /** @type {any} */
   const picture = {
-    ...{ net, kept: net.links, data, state: chosen, mode: "into", compact: false, around: null },
+    ...{ net, kept: net.links, data, state: chosen, mode: "into", sink: false },
     palette: { sequential: ["#ffffff", "#000000"], diverging: ["#a", "#b", "#c", "#d", "#e"], paper: "p" },
   };
   const written = (changes) =>
@@ -176,19 +278,19 @@ test("below the input stands what the chosen token has of it, where that is a sh
 
 test("a flow is drawn as curves, nodes and labels, the strongest link widest", () => {
   const net = network(data, "map", chosen, "into"),
-    at = flowLayout(3, [8, 8, 8], 600, { columns: [0, 3], compact: true });
+    at = flow(3, [0.3, 0.3, 0.4], 600);
   /** @type {any} */
   const palette = { sequential: ["#ffffff", "#000000"], diverging: ["#a", "#b", "#c", "#d", "#e"], paper: "p" };
   /** @type {any} */
-  const picture = { net, kept: net.links, data, state: chosen, palette, mode: "into", compact: true, around: null };
+  const picture = { net, kept: net.links, data, state: chosen, palette, mode: "into", sink: false };
   const list = marks(picture, at),
     curves = list.filter((mark) => mark.path);
   const drawn = curves.flatMap(({ path }) => path.match(/M/g)).length;
   assert.equal(drawn, net.links.length);
   assert.equal(list.filter((mark) => mark.circle).length, 9);
   assert.deepEqual(
-    list.filter((mark) => mark.text).map((mark) => mark.text),
-    ["input", "1", "2"],
+    list.filter(({ text }) => text && !text.includes("%")).map(({ text }) => text),
+    ["input", "1", "2", "a", "a", "a"],
   );
   const widest = Math.max(...curves.map(({ width }) => width));
   assert.equal(widest, 8);

@@ -110,7 +110,7 @@ def _shipped(ray: Any, worker: "Worker") -> Any:
 
 
 def _actors(ray: Any, worker: "Worker", shipped: Any, count: int | None) -> list[Any]:
-    threads, device = worker.plan.threads, worker.model.model.device.type
+    threads, device = worker.plan.threads, worker.model.device.type
     room = int(ray.cluster_resources().get("CPU", 0)) // threads
     if count is None and not room:
         raise BadInput(f"The Ray cluster has no {threads} CPUs for one worker; ask for fewer threads.")

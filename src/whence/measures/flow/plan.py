@@ -31,7 +31,7 @@ def planned(model: Model, tokens: int, predicted: int, names: Collection[str], l
     sizes = Sizes.of(model.anatomy, tokens, tuple(range(1, model.anatomy.layers + 1)), {})
     plans = [_PLANS[name](sizes, predicted, model, limit) for name in names]
     takes = max(plan.takes for plan in plans)
-    claim(takes, tokens, model.model.device, limit, REMEDY)
+    claim(takes, tokens, model.device, limit, REMEDY)
     kept, portion = max(plan.kept for plan in plans), min(plan.portion for plan in plans)
     return Plan(kept, portion, sum(plan.steps for plan in plans), takes)
 
@@ -41,7 +41,7 @@ def _of_shares(sizes: Sizes, predicted: int, model: Model, limit: int | None) ->
     inside = (3 + sizes.gated) * sizes.hidden + 4 * sizes.states
     values = 2 * sizes.blocks * sizes.number * sizes.width * sizes.groups * sizes.head_width
     held = _held(sizes, predicted, model) + one_pass(sizes, {}).held + values
-    room = budget(Needs(0, held, lambda memory: memory, each + inside), model.model.device, limit, MEMORY)
+    room = budget(Needs(0, held, lambda memory: memory, each + inside), model.device, limit, MEMORY)
     portion = max(1, min(predicted, (room - each) // 2 // inside))
     kept = max(1, min(sizes.blocks, (room - portion * inside) // each))
     return Plan(kept, portion, 2 * sizes.blocks, held + kept * each + portion * inside)
@@ -52,7 +52,7 @@ def _of_dependence(sizes: Sizes, predicted: int, model: Model, limit: int | None
     once = FORWARD * sizes.square + (3 + sizes.gated) * sizes.hidden + 6 * sizes.states
     once += sizes.block if sizes.half else 0
     held = _held(sizes, predicted, model) + once + (sizes.blocks * sizes.block if sizes.half else 0)
-    room = budget(Needs(0, held, lambda memory: memory, inside), model.model.device, limit, MEMORY)
+    room = budget(Needs(0, held, lambda memory: memory, inside), model.device, limit, MEMORY)
     portion = max(1, min(predicted, room // inside))
     return Plan(1, portion, 1 + sizes.blocks, held + portion * inside)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +17,22 @@ from whence.sealed import digest
 from whence.studies.frame.sentences import Chosen
 from whence.text.readers import Corpus
 
-FALLING = -0.3  # a rank correlation closer to zero than this is not called a trend
 Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(eq=False)
 class Context:
-    """A study while it runs. Its runs are kept in `out`, so that a stopped study resumes."""
+    """A study while it asks one model. Its runs are kept in `out`, so that a stopped study resumes."""
 
     model: Model
     corpora: tuple[Corpus, ...]
     out: Path
     quick: bool = False
-    others: tuple[Model, ...] = ()
     text: str | None = None
     frequency: str | None = None
     progress: Progress | None = None
     runs: dict[str, Run] = field(default_factory=dict)
+    _kept: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def corpus(self) -> Corpus:
@@ -47,10 +47,16 @@ class Context:
         """The model and the data that a report is about."""
         return provenance(self.model, [name], {"quick": self.quick}) | {
             "data": ", ".join(map(called, self.corpora)),
-            "other": ", ".join(model.id for model in self.others),
             "quick": self.quick,
             "layers": self.model.anatomy.layers,
         }
+
+    def kept(self, query: Callable[..., Any], *arguments: Any) -> Any:
+        """`query(context, *arguments)`, computed once: several figures and claims may rest on it."""
+        key = (query, arguments)
+        if key not in self._kept:
+            self._kept[key] = query(self, *arguments)
+        return self._kept[key]
 
     def amount(self, quick: int, full: int) -> int:
         """The number of sentences, for the quick sample or the full one."""
@@ -61,12 +67,11 @@ class Context:
         name: str,
         measures: Iterable[str | Options],
         sentences: Chosen,
-        model: Model | None = None,
         **options: Any,
     ) -> Run:
         """The run of the measures over the sentences, read from the study's folder if it was made before."""
         if name not in self.runs:
-            model = model or self.model
+            model = self.model
             identity = repr((model.id, model.revision, sentences.sha256, sorted(map(str, measures)), options))
             folder = self.out / "runs" / f"{name}-{digest(identity)[:8]}"
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -85,8 +90,7 @@ class Context:
 
     def progress_of(self, work: str) -> Callable[[int, int | None], None] | None:
         """A progress callback for one piece of work."""
-        progress = self.progress
-        return None if progress is None else lambda done, total: progress(work, done, total)
+        return None if self.progress is None else partial(self.progress, work)
 
 
 def called(corpus: Corpus) -> str:
@@ -117,6 +121,22 @@ def spearman(first: pandas.Series, second: pandas.Series) -> float:
     return float(first.rank().corr(second.rank()))
 
 
+def trend(means: pandas.Series) -> float:
+    """Spearman's correlation of values with the numbers that they are indexed by, such as layers."""
+    known = means.dropna()
+    return spearman(pandas.Series(known.index), known.reset_index(drop=True))
+
+
+def by_document(table: pandas.DataFrame) -> pandas.DataFrame:
+    """The table with a document in every row: where the corpus names none, or one for all, each sentence is one."""
+    alone = "sentence " + table["sentence"].astype(str)
+    if table["document"].nunique() < 2:
+        return table.assign(document=alone)
+    return table.assign(document=table["document"].where(table["document"].notna(), alone))
+
+
+FALLING = -0.3
+
+
 def falls(rho: float) -> bool:
-    """Whether a rank correlation is far enough below zero to say that one falls as the other rises."""
     return rho <= FALLING

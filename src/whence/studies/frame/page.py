@@ -7,16 +7,23 @@ import pandas
 
 from whence.page.bundle import style
 from whence.page.templates import rendered
-from whence.studies.frame.study import Answered, Claim, Study
+from whence.studies.frame.study import Answered, Finding, Study
 
-_VERDICTS = {True: ("yes", "confirmed"), False: ("no", "not confirmed"), None: ("open", "not decided")}
+_VERDICTS = {"confirmed": "yes", "contradicted": "no", "undecided": "open"}
 _SHORT = 14  # rows; a longer table is folded
 _MOST = 40  # rows of a table on the page; all of them are in the file
 # name -> theme -> the picture itself as an item of a srcset
 Pictures = Mapping[str, Mapping[str, str]]
 
 
-def page(study: Study, about: Mapping[str, Any], answers: Sequence[Answered], pictures: Pictures) -> str:
+def page(
+    study: Study,
+    about: Mapping[str, Any],
+    answers: Sequence[Answered],
+    pictures: Pictures,
+    models: Sequence[tuple[str, str]] = (),
+    interactive: bool = True,
+) -> str:
     """The whole report as text; its content security policy allows its own style and no script."""
     return rendered(
         "study.html",
@@ -25,9 +32,11 @@ def page(study: Study, about: Mapping[str, Any], answers: Sequence[Answered], pi
         study=study,
         about=about,
         answers=answers,
-        claims=[item for answer in answers for item in answer.items if isinstance(item, Claim)],
+        claims=[item for answer in answers for item in answer.items if isinstance(item, Finding)],
         verdicts=_VERDICTS,
         pictures=pictures,
+        models=models,
+        interactive=interactive,
         short=_SHORT,
         most=_MOST,
         cells=_cells,

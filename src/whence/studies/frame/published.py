@@ -25,6 +25,28 @@ def published(paper: str, *keys: str) -> Any:
     return reduce(lambda branch, key: branch[key], keys, _all()[paper])
 
 
+def share(paper: str, *keys: str) -> Any:
+    """The same as a share, where the paper prints per cent."""
+    value = published(paper, *keys)
+    return _scaled(value, 100.0) if any("percent" in key for key in keys) else value
+
+
+def _scaled(value: Any, by: float) -> Any:
+    if isinstance(value, dict):
+        return {name: _scaled(each, by) for name, each in value.items()}
+    return value / by if isinstance(value, int | float) else value
+
+
+def printed(paper: str, *keys: str, form: str) -> str:
+    """What a paper says, as words: `published (bert-base-uncased): 93.0%`."""
+    value, of = share(paper, *keys), _all()[paper].get("model")
+    values = value if isinstance(value, dict) else {"": value}
+    numbers = ", ".join(
+        f"{name} {each:{form}}".strip() for name, each in values.items() if isinstance(each, int | float)
+    )
+    return f"published{f' ({of})' if of else ''}: {numbers}" if numbers else ""
+
+
 def hub_name(model: str) -> str:
     """The name that papers use for a model, from its Hub id or its path."""
     return model.rstrip("/").split("/")[-1].lower()

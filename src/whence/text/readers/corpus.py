@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from whence.errors import BadInput
-from whence.text.readers.formats import formats
+from whence.text.readers.formats import TABLE, formats
 from whence.text.readers.lines import STANDARD_INPUT, state
 from whence.text.readers.skipped import Skipped
 from whence.text.sentence import Sentence
@@ -19,10 +19,12 @@ class Corpus:
     name: str
     format: str
     files: tuple[str, ...]
-    "Paths, read one after the other; a single name for a dataset of the Hub."
+    "Paths, read one after the other; a single name for a dataset of the Hub; none for a table in memory."
     options: Mapping[str, Any] = field(default_factory=dict)
     skip_bad: bool = False
     limit: int | None = None
+    table: object = None
+    "What is read in place of files: a data frame, a dataset, rows."
     skipped: Skipped = field(init=False, repr=False)
     "What the latest iteration has left out so far."
 
@@ -46,6 +48,9 @@ class Corpus:
                 raise BadInput(f"{file} was changed while it was read; read it again when nothing writes to it.")
 
     def _sentences(self, skipped: Skipped) -> Iterator[Sentence]:
+        if self.table is not None:
+            yield from TABLE.reader()(self.table, skipped, **self.options)
+            return
         reader = formats()[self.format].reader()
         for file in self.files:
             skipped.name = file

@@ -52,6 +52,7 @@ FORMATS = {
         (".parquet", ".arrow"),
     ),
 }
+TABLE = Format("a data frame, an Arrow table, a dataset or rows as dicts, in memory", f"{_HERE}.memory:table")
 COMPRESSIONS = (".gz", ".zst")
 
 

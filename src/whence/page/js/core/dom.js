@@ -67,17 +67,17 @@ export function select(parent, key, label, options, value, change, disabled = fa
   whole.hidden = options.length < 2;
 }
 
-// A slider over shares from 0 to 1; small ones get more of its length.
+// A slider over shares from 0 to 1.
 export function slider(parent, key, label, value, format, change) {
   const { input, said } = kept(parent, key, () => {
     const made = h("input", { type: "range", min: "0", max: "100", step: "1" }),
       output = h("output", {});
     return { input: made, said: output, whole: labelled(label, made, output) };
   });
-  if (document.activeElement !== input) input.value = String(Math.round(Math.sqrt(value) * 100));
+  if (document.activeElement !== input) input.value = String(Math.round(value * 100));
   said.textContent = format(value);
   input.setAttribute("aria-valuetext", format(value));
-  input.oninput = () => change(Number(((input.value / 100) ** 2).toPrecision(3)));
+  input.oninput = () => change(Number(input.value) / 100);
 }
 
 const widths = new Map();

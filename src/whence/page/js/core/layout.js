@@ -1,6 +1,8 @@
 // @ts-check
 // Where everything goes: sizes and places of grids, flows and tiles, computed from counts and the widths of labels.
 
+import { placesOf } from "./bundle.js";
+
 /**
  * @typedef {import("./walk.js").Cell} Cell
  * @typedef {{ x: number, y: number, width: number, height: number }} Box
@@ -21,8 +23,8 @@ function widest(widths) {
 }
 
 /** What labels below or above columns need, lying or standing. */
-function labelling(widths, wide, long = LONGEST * 2) {
-  const lying = wide >= LYING && widths.every((width) => width <= wide - 6 || width > long);
+function labelling(widths, wide) {
+  const lying = wide >= LYING && widths.every((width) => width <= wide - 6 || width > LONGEST * 2);
   return { lying, high: lying ? 22 : widest(widths) + 12 };
 }
 
@@ -108,40 +110,60 @@ export function height(depth) {
 
 const LEFT = 44,
   RIGHT = 8,
-  WIDEST = 84,
+  WIDEST = 140,
+  UPRIGHT = 15, // the narrowest column whose label can be read, standing
+  AIRY = 60, // pixels between the feet of ribbons, where there is room
   SHARES = 18; // a line of shares below lying labels
 
+/** As many columns of a flow as have room for their labels, with as much again for what they are wide. */
+export function columnsIn(room) {
+  return Math.max(Math.floor((room - LEFT - RIGHT) / (1.5 * UPRIGHT)), 5);
+}
+
+/** Columns of one width. */
+function even(columns, room) {
+  return columns.map(() => Math.min(room / columns.length, WIDEST));
+}
+
+/** Columns as wide as what they have, and some air; `unit` is how wide the whole is. */
+function spread(columns, room) {
+  const { length } = columns,
+    air = Math.max(Math.min(room / 2 / length, AIRY), UPRIGHT),
+    unit = Math.min(Math.max(room - length * air, 0), room / 2);
+  return { widths: columns.map(({ share }) => air + unit * share), unit };
+}
+
 /**
- * A flow: tokens are columns, row 0, the input, at the bottom.
- * @param {number} rows @param {number[]} widths  of the labels of all tokens @param {number} room
- * @param {{ columns: number[], compact: boolean }} part
+ * A flow: columns are tokens, or neighbours bundled; row 0, the input, at the bottom.
+ * @param {number} rows @param {number[]} labels  their widths @param {number} room
+ * @param {{ columns: import("./bundle.js").Column[], above?: number, shares?: number, whole?: boolean }} look
+ *   `above` and `shares` are pixels for what stands over the top row, and between the lowest row and standing labels;
+ *   `whole`: the shares of the columns add up, and widths say them
  */
-export function flowLayout(rows, widths, room, { columns: [first, end], compact }) {
-  const wide = Math.min((room - LEFT - RIGHT) / (end - first), WIDEST),
-    tall = Math.min(Math.max(420 / (rows - 1), 30), rows === 2 ? 220 : 84),
-    top = 14;
-  const { lying, high } = compact ? { lying: false, high: 4 } : labelling(widths.slice(first, end), wide, Infinity);
+export function flowLayout(rows, labels, room, { columns, above = 14, shares = 0, whole = false }) {
+  const inner = room - LEFT - RIGHT,
+    { widths, unit } = whole ? spread(columns, inner) : { widths: even(columns, inner), unit: 0 },
+    rights = widths.map((_, place) => LEFT + widths.slice(0, place + 1).reduce((sum, width) => sum + width, 0)),
+    right = rights.at(-1),
+    tall = Math.min(Math.max(420 / (rows - 1), 22), rows === 2 ? 220 : 84),
+    lying = labels.every((label, place) => widths[place] >= LYING && label <= widths[place] - 6),
+    high = lying ? 22 + SHARES : widest(labels) + 12 + shares,
+    places = placesOf(columns);
   /** @param {number} x @param {number} y */
-  const find = (x, y) =>
-    inside(rows - 1 - Math.round((y - top) / tall), Math.floor((x - LEFT) / wide), rows, end - first);
-  return {
-    ...{ wide, tall, lying, first, end, left: LEFT },
-    width: Math.ceil(LEFT + (end - first) * wide + RIGHT),
-    height: Math.ceil(top + tall * (rows - 1) + 14 + high + (lying ? SHARES : 0)),
-    x: (token) => LEFT + (token - first + 0.5) * wide,
-    y: (row) => top + tall * (rows - 1 - row),
-    find: (x, y) => moved(find(x, y), 0, first),
+  const find = (x, y) => {
+    const column = x < LEFT ? -1 : rights.findIndex((end) => x < end),
+      cell = inside(rows - 1 - Math.round((y - above) / tall), column, rows, columns.length);
+    return cell && { row: cell.row, column: columns[cell.column].first };
   };
-}
-
-/** Whether a flow of so many tokens is drawn without labels. */
-export function isCrowded(count, room) {
-  return count > LONG || room / count < NARROW + 8;
-}
-
-/** The tokens of a flow around one, as many as have room for their labels. */
-export function nearby(count, token, room) {
-  return span(count, token, Math.min(Math.max(Math.floor(room / 34), 6), 32));
+  return {
+    ...{ wide: Math.min(...widths), tall, lying, left: LEFT, right, columns, places, unit, find },
+    shares: lying ? 0 : shares,
+    width: Math.round(right + RIGHT),
+    height: Math.ceil(above + tall * (rows - 1) + 14 + high),
+    x: (token) => rights[places[token]] - widths[places[token]] / 2,
+    y: (row) => above + tall * (rows - 1 - row),
+    room: (column) => (lying ? widths[places[column.first]] - 2 : LONGEST),
+  };
 }
 
 const ASIDE = 34,

@@ -5,10 +5,10 @@
  * @typedef {import("./data.js").Data} Data
  * @typedef {{ data: Data, live: any, shade: string, layer: number, token: number, source: number,
  *   head: number | "mean", view: string, show: string, map: string, maps: string, minus: string, tiles: string,
- *   flow: string, links: string, least: any, field: string, against: string, theme: string, other?: string,
+ *   flow: string, links: string, keep: any, field: string, against: string, theme: string, other?: string,
  *   edited?: string, asked?: string, set(changes: Record<string, any>): void, address(): string,
  *   follow(data: Data): void, save(): void }} State  the selection, the same for every view: `layer` is a place among
- *   the layers, `shade` the theme as drawn, `live` what a live page can be asked for, `least` a share or ""
+ *   the layers, `shade` the theme as drawn, `live` what a live page can be asked for, `keep` a share or ""
  */
 
 const place = (text, data) => (Number(text) in data.tokens ? Number(text) : -1);
@@ -25,7 +25,7 @@ const READ = {
   tiles: String,
   flow: String,
   links: String,
-  least: (text) => (Number(text) >= 0 && Number(text) <= 1 ? Number(text) : -1),
+  keep: (text) => (Number(text) >= 0 && Number(text) <= 1 ? Number(text) : -1),
   field: String,
   against: String,
   theme: (text) => (["light", "dark"].includes(text) ? text : -1),

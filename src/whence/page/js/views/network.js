@@ -1,19 +1,21 @@
 // @ts-check
 // The links of the flow view: which token of one row feeds which of the next, and how much of the flow goes that way.
 
-import { perHead, sharing, sinceInput } from "../core/data.js";
+import { isBundle, placesOf } from "../core/bundle.js";
+import { perHead, sharing, sinceInput, sinks } from "../core/data.js";
 
 /**
  * @typedef {import("../core/data.js").Data} Data
+ * @typedef {import("../core/bundle.js").Column} Column
  * @typedef {{ layer: number, token: number, head: number | "mean" }} Chosen
  * @typedef {{ from: number, source: number, to: number, target: number, weight: number, strength: number }} Link
  * @typedef {{ rows: number[], layers: number[], head: number | "mean", maps: Float32Array[], links: Link[],
- *   reach: Float32Array[], input: Float32Array }} Net  rows: 0 for the input, then layers; links: weakest first;
- *   input: what of the chosen token goes back to each input token; reach: the same for every row
+ *   total: number, reach: Float32Array[], input: Float32Array }} Net  rows: 0 for the input, then layers; links:
+ *   weakest first; total: of the sizes of all links, those too weak to be listed included; input: what of the chosen
+ *   token goes back to each input token; reach: the same for every row
  */
 
 const TINY = (width, into) => (into ? 0.001 : width > 60 ? 0.005 : 0.002); // shares below are never drawn
-const STEPS = [0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7];
 
 /**
  * @param {Data} data @param {string} name @param {Chosen} state @param {string} mode @returns {Net}
@@ -39,7 +41,7 @@ function build(data, name, head, state, mode) {
     maps: layers.map((layer) => sharing(data, name, layer, head)),
     layers,
     head,
-    ...{ links: [], reach: [], input: null },
+    ...{ links: [], reach: [], input: null, total: 0 },
   };
   net.reach = traced(data, net, state);
   net.input = net.reach[0];
@@ -53,10 +55,11 @@ function gather(net, place, width, reach) {
     least = TINY(width, reach !== null);
   for (let target = 0; target < width; target++) {
     const share = reach ? reach[target] : 1;
-    if (!(Math.abs(share) > least)) continue;
+    if (!share) continue;
     for (let source = 0; source < width; source++) {
       const weight = values[target * width + source],
         strength = weight * share;
+      net.total += Math.abs(strength) || 0;
       if (Math.abs(strength) > least) net.links.push({ from: place, source, to: place + 1, target, weight, strength });
     }
   }
@@ -88,22 +91,61 @@ export function rowOf(net, layer) {
   return net.layers.indexOf(layer) + 1;
 }
 
-/**
- * The threshold at which a picture is full but not crowded.
- * @param {Net} net @param {number} width @param {string} mode
- */
-export function automatic(net, width, mode) {
-  const most = width > 60 ? (mode === "into" ? 400 : 1500) : Math.max(width * net.layers.length * 1.5, 60);
-  return STEPS.find((least) => net.links.length - below(net.links, least) <= most) ?? 0.9;
+/** How much of the flow passes each token: at most, over the rows, or all that leaves it. @param {Net} net */
+export function passing(net, mode) {
+  const found = new Float32Array(net.input.length);
+  if (mode === "into")
+    for (const reach of net.reach.slice(0, -1))
+      for (const [at, share] of reach.entries()) found[at] = Math.max(found[at], Math.abs(share));
+  else for (const { source, strength } of net.links) found[source] += Math.abs(strength);
+  return found;
 }
 
-function below(links, least) {
-  let low = 0,
-    high = links.length; // sorted by strength
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (Math.abs(links[middle].strength) < least) low = middle + 1;
-    else high = middle;
+/**
+ * Whether the first token is a sink for the chosen one: a decoder's, that holds most of its attention in some layer up
+ * to the chosen one.
+ * @param {Data} data @param {Chosen} state
+ */
+export function hasSink(data, { layer, token }) {
+  return data.causal && token > 0 && data.layers.some((_, at) => at <= layer && sinks(data, at)[token] === "1");
+}
+
+/**
+ * Links of tokens that share a column go together; those of a sink with itself are left out, because nothing happens
+ * on the way. Weakest first; `total` is what all of them carry, those too weak to be listed included.
+ * @param {Net} net @param {Column[]} columns @param {boolean} sink
+ */
+export function gathered({ links, total }, columns, sink) {
+  const places = placesOf(columns),
+    /** @type {Map<string, Link>} */
+    joined = new Map();
+  for (const link of links) {
+    if (sink && link.source === 0 && link.target === 0) {
+      total -= Math.abs(link.strength);
+      continue;
+    }
+    const [below, above] = [columns[places[link.source]], columns[places[link.target]]],
+      key = [link.from, below.first, above.first].join(" "),
+      known = joined.get(key);
+    const weight = isBundle(below) || isBundle(above) ? NaN : link.weight;
+    if (known) known.strength += link.strength;
+    else joined.set(key, { ...link, source: below.first, target: above.first, weight });
   }
-  return low;
+  return { total, all: [...joined.values()].sort((one, other) => Math.abs(one.strength) - Math.abs(other.strength)) };
+}
+
+/**
+ * The strongest links that carry so much of the flow, or so many at most; with the share they carry.
+ * @param {Link[]} links  weakest first @param {number} total @param {{ keep?: number, most?: number }} limits
+ */
+export function strongest(links, total, { keep = 1, most = Infinity }) {
+  let [first, carried] = [links.length, 0];
+  while (first > 0 && links.length - first < most && carried < keep * total)
+    carried += Math.abs(links[--first].strength);
+  return { kept: links.slice(first), share: total ? carried / total : 1 };
+}
+
+/** How many links make a picture that is full but not crowded. @param {Net} net @param {number} columns */
+export function crowd(net, columns) {
+  return Math.max(columns * net.layers.length * 1.5, 60);
 }

@@ -1,0 +1,81 @@
+"""A model in pieces: weights that are on the host or on the disk until the module they belong to runs.
+
+accelerate's hooks fetch a module's weights before it runs, to the device it computes on, and let them go behind it.
+Here the same hooks fetch them for longer: while a block is run and looked at.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@contextmanager
+def held(*modules: nn.Module) -> Iterator[None]:
+    """Inside, the modules' own weights are there, and running them leaves them there."""
+    with ExitStack() as stack:
+        for module in modules:
+            for hook in _hooks(module):
+                if hook.offload:
+                    stack.enter_context(_fetched(module, hook))
+        yield
+
+
+def held_whole(module: nn.Module) -> AbstractContextManager[None]:
+    """The same of a module and all in it."""
+    return held(*module.modules())
+
+
+@contextmanager
+def _fetched(module: nn.Module, hook: Any) -> Iterator[None]:
+    hook.pre_forward(module)
+    hook.offload = False
+    try:
+        yield
+    finally:
+        hook.offload = True
+        hook.post_forward(module, None)
+
+
+def fetched(model: nn.Module, name: str, tensor: Tensor) -> Tensor:
+    """A weight of the model by its name, wherever it is kept."""
+    if not tensor.is_meta:
+        return tensor
+    path, _, last = name.rpartition(".")
+    module = model.get_submodule(path)
+    with held(module):
+        return getattr(module, last).detach()
+
+
+def in_pieces(module: nn.Module) -> bool:
+    """Whether some of its weights are fetched when it runs."""
+    return any(hook.offload for part in module.modules() for hook in _hooks(part))
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where the module computes, wherever its weights are kept."""
+    for part in module.modules():
+        for hook in _hooks(part):
+            if hook.execution_device is not None:
+                return torch.device(hook.execution_device)
+    return next(module.parameters()).device
+
+
+def devices_of(model: nn.Module) -> list[torch.device]:
+    """All devices that some part of it computes on."""
+    hooks = [hook for part in model.modules() for hook in _hooks(part) if hook.execution_device is not None]
+    devices = [torch.device(hook.execution_device) for hook in hooks]
+    return sorted(set(devices), key=str) or [next(model.parameters()).device]
+
+
+def _hooks(module: nn.Module) -> list[Any]:
+    """accelerate's hooks on the module that place its weights."""
+    accelerate = sys.modules.get("accelerate.hooks")
+    hook = vars(module).get("_hf_hook")
+    if accelerate is None or hook is None:
+        return []
+    hooks = hook.hooks if isinstance(hook, accelerate.SequentialHook) else (hook,)
+    return [one for one in hooks if isinstance(one, accelerate.AlignDevicesHook)]

@@ -1,0 +1,106 @@
+"""Confirmed, contradicted or undecided: where the interval of an estimate lies, never the estimate alone.
+
+The interval of one model is its estimate and Student's t times the standard error from documents drawn again. Of
+several models it is their mean; its error has two parts, documents drawn again (the same for every model) and the
+spread between the models. Where a finding has several parts, all have to hold, and their intervals are widened to hold
+together.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from whence.stats.estimate import Estimate
+
+LEVEL = 0.95
+FEWEST = 5  # documents; with fewer nothing is decided
+Verdict = Literal["confirmed", "contradicted", "undecided"]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What a kind of claim asks for: an interval wholly above and below these limits. Wholly outside contradicts it."""
+
+    asks: str
+    above: float = -np.inf
+    below: float = np.inf
+
+    def verdict(self, low: float, high: float) -> Verdict:
+        if np.isnan(low) or np.isnan(high):
+            return "undecided"
+        if low > self.above and high < self.below:
+            return "confirmed"
+        return "contradicted" if high <= self.above or low >= self.below else "undecided"
+
+
+# one criterion for each kind of claim; a study that makes another kind adds its own beside its claims
+MORE = Criterion("more than none", above=0.0)
+MOST = Criterion("more than half", above=0.5)
+LESS_THAN_HALF = Criterion("less than half", below=0.5)
+FALLS = Criterion("a rank correlation below -0.3", below=-0.3)
+RISES = Criterion("a rank correlation above 0.3", above=0.3)
+SAME = Criterion("equal, but for a thousandth", above=0.999)
+ALIKE = Criterion("at most five points apart", above=-0.05, below=0.05)
+HARDLY = Criterion("less than two points", below=0.02)
+MUCH = Criterion("at least ten points", above=0.1)
+RELATED = Criterion("correlated, with less than half of the variance in common", above=0.0, below=0.5**0.5)
+
+
+@dataclass(frozen=True)
+class Interval:
+    value: float
+    low: float
+    high: float
+    documents: int
+    models: int
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few documents to say anything; weights alone have none and need none."""
+        return 0 < self.documents < FEWEST
+
+
+def interval(estimates: Sequence[Estimate], level: float = LEVEL) -> Interval:
+    """The mean of the models' estimates and its limits; of one model, its own.
+
+    The error of the mean: se^2 = n / (n - 1) var(draws of the mean) + var(estimates) / m, for n documents and m models,
+    and Student's t with the degrees of freedom of Welch and Satterthwaite.
+    """
+    from scipy import stats
+
+    values = np.array([each.value for each in estimates])
+    documents, models = min(each.documents for each in estimates), len(values)
+    value = float(values.mean())
+    variances: list[float] = []
+    freedom: list[int] = []
+    if documents > 1:
+        drawn = np.mean([each.draws for each in estimates], axis=0)
+        known = drawn[np.isfinite(drawn)]
+        variances.append(float(known.var(ddof=1)) * documents / (documents - 1) if len(known) > 1 else np.nan)
+        freedom.append(documents - 1)
+    if models > 1:
+        variances.append(float(values.var(ddof=1)) / models)
+        freedom.append(models - 1)
+    total = sum(variances)
+    if not total > 0:  # nothing varies, or nothing is known
+        return Interval(value, value + total, value + total, documents, models)
+    degrees = total**2 / sum(variance**2 / degree for variance, degree in zip(variances, freedom, strict=True))
+    half = float(stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(total))
+    return Interval(value, value - half, value + half, documents, models)
+
+
+def intervals(parts: Mapping[str, Sequence[Estimate]]) -> dict[str, Interval]:
+    """The interval of each part of a finding, widened (Bonferroni) so that all hold together."""
+    level = 1 - (1 - LEVEL) / len(parts)
+    return {name: interval(estimates, level) for name, estimates in parts.items()}
+
+
+def verdict(parts: Mapping[str, Interval], criterion: Criterion | Mapping[str, Criterion]) -> Verdict:
+    """Confirmed if every part is; contradicted if one is. Parts may have criteria of their own, by their names."""
+    asked = criterion if isinstance(criterion, Mapping) else dict.fromkeys(parts, criterion)
+    each = {"undecided" if part.few else asked[name].verdict(part.low, part.high) for name, part in parts.items()}
+    if "contradicted" in each:
+        return "contradicted"
+    return "confirmed" if each == {"confirmed"} else "undecided"
