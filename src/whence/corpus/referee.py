@@ -1,8 +1,8 @@
 """Measures of flow before a referee: what is lost when the sources that they name are taken away.
 
-For every prediction of a corpus and every ranking of its sources: how much of its log-probability is lost without the
-ranking's first sources and with nothing but them, three ways of taking away; and how the ranking agrees with taking each
-source away alone, from the text or (its values zeroed) from what other tokens can read.
+For every prediction of a corpus and every ranking of its sources: how much of the log-probability is lost without the
+ranking's first sources, and with nothing but them, three ways of taking away; and how the ranking agrees with taking
+each source away alone, from the text or (its values zeroed) from what other tokens can read.
 """
 
 import json
