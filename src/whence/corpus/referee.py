@@ -272,8 +272,8 @@ def _seed(sentence: Sentence) -> int:
 
 def _axes(setting: Setting) -> dict[str, dict[str, Sequence[Any]]]:
     """Variable -> its axes after the prediction's, with their coordinates."""
-    shares = {"ranking": setting.rankings, "edit": EDITS, "share": scores.SHARES}
-    alone = {"ranking": setting.rankings, "alone": ALONE}
+    shares: dict[str, Sequence[Any]] = {"ranking": setting.rankings, "edit": EDITS, "share": scores.SHARES}
+    alone: dict[str, Sequence[Any]] = {"ranking": setting.rankings, "alone": ALONE}
     return {
         **{name: {} for name in ("probability", "predicted", "position", "candidates")},
         **dict.fromkeys(KINDS, shares),
@@ -284,7 +284,8 @@ def _axes(setting: Setting) -> dict[str, dict[str, Sequence[Any]]]:
 
 
 def _dataset(table: pa.Table, setting: Setting) -> xarray.Dataset:
-    data, coords = {}, {}
+    data: dict[str, Any] = {}
+    coords: dict[str, Any] = {}
     for name, axes in _axes(setting).items():
         data[name] = (("prediction", *axes), column(table, name, *(len(names) for names in axes.values())))
         coords |= {axis: list(names) for axis, names in axes.items()}

@@ -42,7 +42,9 @@ def last_states(
     def visit(block: Block) -> Tensor | None:
         return block.output[rows, list(places)] if block.layer == anatomy.layers else None
 
-    return walk(anatomy, batch, visit, edit=_silencing(unread, blocks)).blocks[-1]
+    states = walk(anatomy, batch, visit, edit=_silencing(unread, blocks)).blocks[-1]
+    assert states is not None
+    return states
 
 
 def class_scores(

@@ -46,16 +46,18 @@ def study(
 ) -> Path:
     """Runs a study on one model or many, writes it into the folder `out`, and returns the path of its report.
 
-    models     a model, a name or several: Hub ids, "id@revision", folders, globs such as "ckpt/*"; loaded one at a time
-    data       one corpus or several, as whence.read takes them; most sections use the first
-    quick      a small sample, in minutes
-    text       the sentence for single examples; by default one is chosen from the corpus
-    frequency  a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
-    load       what loads a model by its name, with options of your own; whence.load unless given
+    Args:
+        models: a model, a name or several: Hub ids, "id@revision", folders, globs such as "ckpt/*"; loaded one at a
+            time
+        data: one corpus or several, as whence.read takes them; most sections use the first
+        quick: a small sample, in minutes
+        text: the sentence for single examples; by default one is chosen from the corpus
+        frequency: a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
+        load: what loads a model by its name, with options of your own; whence.load unless given
     A study that was stopped resumes when it is started again: what was measured is kept in `out`, model by model.
 
     >>> import pathlib
-    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
+    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\nA cat sat on the mat.\n" * 3)
     >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
     'report.html'
     """
