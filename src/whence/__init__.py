@@ -2,7 +2,7 @@
 
 import whence
 model = whence.load()
-ds = whence.measure(model, "Paris is the capital of [MASK].", ["attention", "mixing"])
+ds = whence.measure(model, "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"])
 """
 
 import importlib

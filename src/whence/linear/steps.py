@@ -60,7 +60,7 @@ class Normed:
     """A norm, its 1 / std or 1 / root mean square held."""
 
     norm: Norm
-    scale: Float[Tensor, "t 1"]
+    scale: Float[Tensor, "*t 1"]
 
     def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
         normed = self.norm.linear(vectors) * self.scale
@@ -247,12 +247,12 @@ class Branches:
         return replace(self, **{name: getattr(self, name).among(tokens) for name in names})
 
 
-def normed(norm: Norm | None, states: Float[Tensor, "t m"]) -> tuple[Step, ...]:
+def normed(norm: Norm | None, states: Float[Tensor, "*t m"]) -> tuple[Step, ...]:
     """The norm at these states, if there is one."""
     return () if norm is None else (Normed(norm, norm.scale(states)),)
 
 
-def feed_forward(forward: FeedForward, read: Float[Tensor, "t m"]) -> tuple[Step, ...]:
+def feed_forward(forward: FeedForward, read: Float[Tensor, "*t m"]) -> tuple[Step, ...]:
     """The feed-forward at what it read."""
     down = Linear(forward.down)
     if forward.linear is not None:

@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     import xarray
 
 
-def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dataset | None = None) -> Path:
     """Writes a page about one text: one file that opens offline.
 
     Args:
         ds: what `whence.measure` or `whence.why` gives
         path: where the page is written
+        reasons: what `whence.why` gives for the same text, with which the page then begins
 
     Returns:
         The path of the page.
 
     Examples:
-        >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
+        >>> ds = whence.measure(whence.load(), "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"])
         >>> whence.report(ds, "page.html").name
         'page.html'
     """
@@ -47,7 +48,7 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
             "A page shows what whence.measure or whence.why gives, with its layers and tokens, and"
             f" {_what(ds, missing)} was given."
         )
-    file.write_text(page(ds), encoding="utf-8")
+    file.write_text(page(ds, reasons=reasons), encoding="utf-8")
     return file
 
 
@@ -57,13 +58,20 @@ def _what(ds: object, missing: set[str]) -> str:
     return f"a Dataset without the axis {' and '.join(sorted(missing))}"
 
 
-def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None, state: str = "") -> str:
+def page(
+    ds: xarray.Dataset,
+    beside: Mapping[str, xarray.Dataset] | None = None,
+    state: str = "",
+    reasons: xarray.Dataset | None = None,
+) -> str:
     """The whole page as text; the content security policy lets only this style and this script run.
 
     `beside` holds what the sentence is looked at with: `edited`, a changed sentence; `other`, the same sentence in
-    another model. `state` is what is selected when the page opens, as it stands after # in an address.
+    another model. `reasons` is what whence.why gives for the sentence, with which the page begins. `state` is
+    what is selected when the page opens, as it stands after # in an address.
     """
     data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
+    data |= {} if reasons is None else {"why": why.payload(reasons)}
     return _rendered(data, "page")
 
 

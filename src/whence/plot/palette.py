@@ -6,8 +6,8 @@ Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, Theme] = ("light", "dark")
 
 # Page furniture. `paper` is also the zero of both scales, so that nothing is drawn where nothing came from.
-# `source` is what came from elsewhere, `own` what is left of a token itself, `against` what speaks against a prediction,
-# `constant` what belongs to no token.
+# `source` is what came from elsewhere, `own` what is left of a token itself, `against` what speaks against a
+# prediction, `constant` what belongs to no token.
 FURNITURE: dict[Theme, dict[str, str]] = {
     "light": {
         "paper": "#ffffff",
@@ -64,6 +64,12 @@ VERMILION: Color = ("#d55e00", "#d55e00")
 PURPLE: Color = ("#cc79a7", "#cc79a7")
 BLACK: Color = ("#000000", "#f2f2f2")
 GREY: Color = ("#8c8c8c", "#8c8c8c")
+
+
+def opposed(theme: Theme) -> tuple[str, ...]:
+    """Signed parts of a prediction: what is against it, nothing, what is for it, as a scale with zero in the middle."""
+    ends, steps = (FURNITURE[theme]["against"], FURNITURE[theme]["paper"]), len(SEQUENTIAL[theme]) - 1
+    return (*(_between(ends, step / steps) for step in range(steps)), *SEQUENTIAL[theme])
 
 
 def amount(share: float, theme: Theme) -> str:
