@@ -62,7 +62,14 @@ def made(count: int = 400) -> pandas.DataFrame:
     table = pandas.DataFrame({lost.KEPT: kept, lost.MIXED: mixed, lost.RANK: rank, lost.LOST: missed})
     documents = [f"d{number % 20}" for number in range(count)]
     upos = np.where(draw.random(count) < 0.5, "NOUN", "DET")
-    extra = {"layer": 1, "document": documents, "upos": upos, "sentence": 0, lost.UNPROBED: 0.0, lost.LENGTH: rank}
+    extra = {
+        "layer": 1,
+        "document": documents,
+        "upos": upos,
+        "sentence": 0,
+        lost.UNPROBED: 0.0,
+        lost.LENGTH: draw.random(count),
+    }
     return table.assign(**extra)
 
 

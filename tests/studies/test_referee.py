@@ -1,4 +1,4 @@
-"""The study that judges measures: its statistics on made-up judgements with a known truth, and a small run of it all."""
+"""The study that judges measures: its statistics on made-up judgements with a known truth, and a small run."""
 
 import json
 
@@ -39,7 +39,10 @@ def made(worth: dict[str, float], predictions: int = 30, noise: float = 0.2) -> 
             "beyond": ((*axes, "alone"), alone),
         },
         {
-            **{"ranking": list(worth), "edit": list(EDITS), "share": list(SHARES), "alone": list(ALONE)},
+            "ranking": list(worth),
+            "edit": list(EDITS),
+            "share": list(SHARES),
+            "alone": list(ALONE),
             "document": ("prediction", [f"d{number // 2}" for number in range(predictions)]),
         },
     )

@@ -11,7 +11,6 @@ import xarray
 from whence.corpus import rankings, subjects
 from whence.corpus.referee import ALONE, BLOCKS, referee
 from whence.errors import BadInput, Unsupported
-from whence.faithfulness.edits import EDITS, MASK_TOKEN, MEAN_EMBEDDING
 from whence.sealed import digest
 from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, called
@@ -79,8 +78,8 @@ def _tasks(context: Context) -> dict[str, xarray.Dataset]:
 def criteria(dataset: xarray.Dataset) -> xarray.Dataset:
     """What each criterion says of each ranking and prediction, areas over the shares; larger is better throughout.
 
-    Areas and leave-one-out correlations are means over the edits that the model can be given. Sufficiency counts what is
-    not lost: with its sign turned.
+    Areas and leave-one-out correlations are means over the edits that the model can be given. Sufficiency counts what
+    is not lost: with its sign turned.
     """
     edits = dataset.edit.isel(edit=dataset["removed"].notnull().any(("prediction", "ranking", "share")).values).values
     areas = {name: dataset[name].sel(edit=edits).mean("share") for name in ("removed", "kept")}
@@ -150,7 +149,8 @@ def _best(values: xarray.DataArray) -> list[bool]:
 
 def _sample(context: Context) -> str:
     counts = [
-        f"{task}: {dataset.sizes['prediction']} predictions, median probability {float(dataset.probability.median()):.0%}"
+        f"{task}: {dataset.sizes['prediction']} predictions, median probability"
+        f" {float(dataset.probability.median()):.0%}"
         for task, dataset in _tasks(context).items()
     ]
     return "; ".join(counts)
@@ -168,7 +168,9 @@ def by_criterion(context: Context, criterion: str) -> pandas.DataFrame:
         raise Absent("this model has no attention whose values could be zeroed")
     order = table[table["task"] == table["task"].iloc[0]].sort_values("value", ascending=False)["measure"].tolist()
     table = table.sort_values("measure", key=lambda names: names.map(order.index), kind="stable")
-    table = table.sort_values("task", key=lambda names: names.map(list(dict.fromkeys(table["task"])).index), kind="stable")
+    table = table.sort_values(
+        "task", key=lambda names: names.map(list(dict.fromkeys(table["task"])).index), kind="stable"
+    )
     table.attrs["sample"] = _sample(context)
     return table.reset_index(drop=True)
 
@@ -201,7 +203,7 @@ def _edits_shown(table: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def by_layer(context: Context) -> pandas.DataFrame:
-    """How every layer's scores agree with leave-one-out by deletion, and with values zeroed in the block they are of."""
+    """How every layer's scores agree with leave-one-out by deletion, and with values zeroed in their block."""
     tables = []
     for task, dataset in _tasks(context).items():
         for name, along in (("layered", "layer"), ("zeroed", "block")):
@@ -291,7 +293,7 @@ def _layer_figure(name: str, which: str) -> Figure:
         f"not in the papers: {which}, by layer",
         by_layer,
         {"kind": "grid", "x": "layer", "y": "measure", "value": "value", "signed": True, "share": False}
-        | {"limits": (-1.0, 1.0), "x_title": "layer", "y_title": ""},
+        | {"x_title": "layer", "y_title": ""},
         _best_layer,
         f"Spearman's correlation with {which}, mean over predictions",
         only=only,
@@ -320,8 +322,8 @@ STUDY = Study(
         " prediction rests on, and does it say more than the place of a token alone?"
     ),
     paper=(
-        "No paper's study. Interventions after DeYoung et al. (2020), ERASER, ACL, and Mohebbi et al. (2023), Quantifying"
-        " context mixing in transformers, EACL."
+        "No paper's study. Interventions after DeYoung et al. (2020), ERASER, ACL, and Mohebbi et al. (2023),"
+        " Quantifying context mixing in transformers, EACL."
     ),
     data="running text or clozes such as --data text:wikipedia.txt or --data lama:conceptnet.jsonl",
     sections=(
@@ -336,8 +338,8 @@ STUDY = Study(
                     "Comprehensiveness and sufficiency in nats, larger is better (sufficiency has its sign turned), the"
                     " others are rank correlations. *More than position* is comprehensiveness less that of the place"
                     " alone, from/to its interval. *With the place held* is the leave-one-out correlation with the"
-                    " distance held constant. A measure is trusted for what its interval puts above chance and not below"
-                    " the best.",
+                    " distance held constant. A measure is trusted for what its interval puts above chance and not"
+                    " below the best.",
                 ),
                 *(
                     Claim(says, partial(difference, first=first, second=second), MORE, form="+.2f")
@@ -349,13 +351,21 @@ STUDY = Study(
         Section(
             "Taken away",
             "How much of the log-probability goes with the tokens that a measure puts first?",
-            (_criterion_figure("referee_comprehensiveness", COMPREHENSIVE, "nats lost without its first tokens", AREAS),),
+            (
+                _criterion_figure(
+                    "referee_comprehensiveness", COMPREHENSIVE, "nats lost without its first tokens", AREAS
+                ),
+            ),
             NEEDS,
         ),
         Section(
             "Left alone",
             "How little goes when only these are left?",
-            (_criterion_figure("referee_sufficiency", SUFFICIENT, "nats lost with only its first tokens, as minus", AREAS),),
+            (
+                _criterion_figure(
+                    "referee_sufficiency", SUFFICIENT, "nats lost with only its first tokens, as minus", AREAS
+                ),
+            ),
             NEEDS,
         ),
         Section(
