@@ -43,6 +43,7 @@ KINDS = {
     "perturb": "whence.perturb",
     "states": "whence.identify",
     "referee": 'whence.study("referee", ...)',
+    "lens": "whence.lens",
 }
 # "first": where in a file that many parts write to
 FILES = {str: {"bytes": COUNT, "sha256": str, "first?": COUNT}}
