@@ -133,3 +133,8 @@ def test_of_a_long_text_its_ends_are_shown():
 def test_an_answer_of_several_lines_is_told_in_one():
     ds = explained_dataset([1, 2, 3]).assign_coords(predicted_token=("predicted", ["Paris.\n\nThe answer"]))
     assert explained(ds.drop_vars("place"))[0].finding.startswith("“Paris. The answer” as one: 25 %")
+
+
+def test_two_sources_of_one_name_are_told_apart_by_their_places():
+    ds = explained_dataset([5, 1, 4], ["▁a", "▁b", "▁a"], causal=0)
+    assert explained(ds)[0].finding.endswith("5.00 came from “a”(0) and 4.00 from “a”(2)")

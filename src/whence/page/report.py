@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput
-from whence.page import why
+from whence.page import whither, why
 from whence.page.bundle import script, style
 from whence.page.payload import payload
 from whence.page.templates import rendered
+from whence.plot.lens import is_read_out
 from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dat
     """Writes a page about one text: one file that opens offline.
 
     Args:
-        ds: what `whence.measure` or `whence.why` gives
+        ds: what `whence.measure`, `whence.why`, or `read` or `trace` of a lens gives
         path: where the page is written
         reasons: what `whence.why` gives for the same text, with which the page then begins
 
@@ -39,13 +40,13 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dat
     file = Path(path)
     if not file.parent.is_dir():
         raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
-    if is_explained(ds):
-        file.write_text(explained(ds), encoding="utf-8")
+    if is_explained(ds) or is_read_out(ds):
+        file.write_text(disposed(ds) if is_read_out(ds) else explained(ds), encoding="utf-8")
         return file
     missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
     if missing or not hasattr(ds, "data_vars"):
         raise BadInput(
-            "A page shows what whence.measure or whence.why gives, with its layers and tokens, and"
+            "A page shows what whence.measure, whence.why or a lens gives, with its layers and tokens, and"
             f" {_what(ds, missing)} was given."
         )
     file.write_text(page(ds, reasons=reasons), encoding="utf-8")
@@ -78,6 +79,11 @@ def page(
 def explained(ds: xarray.Dataset) -> str:
     """The whole page of what whence.why gives, as text."""
     return _rendered(why.payload(ds), "why")
+
+
+def disposed(ds: xarray.Dataset) -> str:
+    """The whole page of what a lens reads or traces, as text."""
+    return _rendered(whither.payload(ds), "whither")
 
 
 def _rendered(data: dict[str, Any], entry: str) -> str:

@@ -211,7 +211,9 @@ def _most(ds: xarray.Dataset, found: Explained) -> str:
     sink = sink_of(ds, name, values)
     order = np.argsort(-values if found.logit >= 0 or name != "share" else values, kind="stable")
     best = [int(place) for place in order if place != sink][:2]
-    tokens = [f"“{worded(str(ds['source_token'].values[place]))}”" for place in best]
+    names = [worded(str(ds["source_token"].values[place])) for place in best]
+    alike = len(set(names)) < len(names)
+    tokens = [f"“{token}”" + f"({place})" * alike for token, place in zip(names, best, strict=True)]
     if name != "share":
         return f", and depends most on {_listed(tokens)}"
     parts = [f"{number(values[place])} from {token}" for place, token in zip(best, tokens, strict=True)]
