@@ -10,12 +10,14 @@ BENCHMARKS = (
     "effective",
     "jacobian",
     "targets",
+    "length",
     "why",
     "faithful",
     "needles",
     "corpus",
     "head",
     "identity",
+    "lens",
     "explorer",
 )
 

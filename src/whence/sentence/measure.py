@@ -19,6 +19,7 @@ from whence.measures.options import Options
 from whence.measures.registry import LABELS, Settings, Variable, axes, chosen, owners, variables
 from whence.measures.registry import measures as registered
 from whence.measures.request import Function, computes, layers_of, parameters_of, targets_of, with_bases
+from whence.measures.seen import portions, reads_of, target_axis
 from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
@@ -147,38 +148,41 @@ def _over_blocks(
     Results are written in place: stacking them at the end would hold them in memory twice. Only the selected targets
     are kept, unless the `whole` maps are accumulated over layers.
     """
-    rows: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     if not computes:
-        return rows
+        return results
     places = {layer: place for place, layer in enumerate(layers)}
     attending = set(layers) & set(settings.anatomy.attending)
     steps, total = itertools.count(1), len(attending) * len(computes)
-    dtype, registered_variables = reported(settings.anatomy.model.dtype), {**variables(), **LABELS}
+    dtype, known = reported(settings.anatomy.model.dtype), {**variables(), **LABELS}
+    tokens = settings.batch.ids.shape[1]
+    targets = None if whole else settings.targets
+    count = tokens if targets is None else len(targets)
+
+    def put(name: str, values: Tensor, place: int, some: slice) -> None:
+        axis, shape = target_axis(known[name]), list(values.shape)
+        if axis is not None:
+            shape[axis] = count
+        if name not in results:
+            results[name] = torch.full((len(layers), *shape), torch.nan, dtype=dtype)
+        result = results[name][place]
+        result = result if axis is None else result.narrow(axis, some.start, some.stop - some.start)
+        result.copy_(values)
 
     def visit(block: Block) -> None:
         if block.layer not in places or not block.attends:
             return
         for compute, own in computes:
-            for name, values in compute(block, own).items():
-                if name in own.wanted:
-                    values = values if whole else _of_targets(values, registered_variables[name].dims, settings.targets)
-                    if name not in rows:
-                        rows[name] = torch.full((len(layers), *values.shape), torch.nan, dtype=dtype)
-                    rows[name][places[block.layer]] = values
+            for some, tensors in portions(block, compute, own, targets):
+                for name in own.wanted & tensors.keys():
+                    put(name, tensors[name], places[block.layer], some)
             if settings.progress is not None:
                 settings.progress(next(steps), total)
 
     if attending:
-        visit_blocks(settings.anatomy, settings.batch, visit, last=max(attending))
-    return rows
-
-
-def _of_targets(values: Tensor, dims: tuple[str, ...], targets: tuple[int, ...] | None) -> Tensor:
-    """The rows of the selected targets, of a tensor with a batch axis in place of the layer axis."""
-    if targets is None or "target" not in dims:
-        return values
-    axis = 1 + [dim for dim in dims if dim != "layer"].index("target")
-    return values.index_select(axis, torch.tensor(targets, device=values.device))
+        queries = settings.anatomy.queries(1, tokens)
+        visit_blocks(settings.anatomy, settings.batch, visit, max(attending), queries)
+    return results
 
 
 def _on_host(values: Tensor, settings: Settings) -> np.ndarray:
@@ -219,13 +223,34 @@ def needs(
     bases = with_bases(selected) - selected.keys()
     names = dict.fromkeys(owners()[variable] for variable in (*selected, *bases))
     values = {name: options[name].values() if name in options else table[name].options().values() for name in names}
-    sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name], targets) for name in names}
+    wanted = {**registered_variables, **selected}
+    reads = {name: reads_of(wanted[each] for each in (*selected, *bases) if owners()[each] == name) for name in names}
+    rows = None if bases else targets
+    sized = {
+        name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name], targets, reads[name], rows is None)
+        for name in names
+    }
     sizes = next(iter(sized.values()))
     results = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in selected.values())
     results += sum(_bytes(registered_variables[base], sizes, sizes.depth) for base in bases)
     works = [table[name].takes(sized[name], values[name]) for name in names]
     largest = max(works, key=lambda work: work.held + work.uses(MEMORY))
     return Needs(results, largest.held, largest.uses, largest.least)
+
+
+def taken(
+    model: Model,
+    measures: Iterable[str | Options],
+    tokens: int,
+    layers: int | Iterable[int] | None = None,
+    targets: int | Iterable[int] | None = None,
+) -> int:
+    """The bytes that these measures of so many tokens would take, results and all."""
+    selected, options = chosen(list(measures), model.gives, model.anatomy.family, model.reasons)
+    rows = targets_of(targets, tokens)
+    needed = needs(model, selected, tokens, layers_of(layers, model.anatomy.layers), options, rows)
+    memory = budget(needed, model.model.device, None, MEMORY)
+    return resident(needed.held + needed.uses(memory)) + needed.results
 
 
 def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:

@@ -29,7 +29,15 @@ from whence.studies.frame.write import write  # noqa: E402
 from whence.text.readers import Corpus, read  # noqa: E402
 from whence.text.readers.lines import state  # noqa: E402
 
-STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "lm-head")
+STUDIES = (
+    "attention-identifiability",
+    "token-identifiability",
+    "attribution",
+    "mixing",
+    "correlates",
+    "lm-head",
+    "lens",
+)
 
 
 def study(
