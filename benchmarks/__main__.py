@@ -17,7 +17,9 @@ BENCHMARKS = (
     "corpus",
     "head",
     "identity",
+    "lens",
     "explorer",
+    "scale",
 )
 
 

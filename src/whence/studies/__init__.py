@@ -29,7 +29,15 @@ from whence.studies.frame.write import write  # noqa: E402
 from whence.text.readers import Corpus, read  # noqa: E402
 from whence.text.readers.lines import state  # noqa: E402
 
-STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "lm-head")
+STUDIES = (
+    "attention-identifiability",
+    "token-identifiability",
+    "attribution",
+    "mixing",
+    "correlates",
+    "lm-head",
+    "lens",
+)
 
 
 def study(
@@ -63,10 +71,11 @@ def study(
     Returns:
         The path of the report.
 
-    >>> import pathlib
-    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
-    >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
-    'report.html'
+    Examples:
+        >>> import pathlib
+        >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
+        >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
+        'report.html'
     """
     chosen, named = find(name), several(models)
     sources = [data] if isinstance(data, str | Corpus) else list(data)
