@@ -37,6 +37,8 @@ STUDIES = (
     "correlates",
     "lm-head",
     "lens",
+    "referee",
+    "lost",
 )
 
 
