@@ -19,6 +19,7 @@ BENCHMARKS = (
     "identity",
     "lens",
     "explorer",
+    "scale",
 )
 
 
