@@ -192,7 +192,9 @@ def test_the_flow_shows_the_share_that_is_asked_for(visit, models):
     _, fewer = table_of(page, "flow")
     keep, carried = float(state_of(page)["keep"]), sum(float(row[8]) for row in fewer)
     assert keep == pytest.approx(0.7, abs=0.02) and 0 < len(fewer) < len(rows)
-    assert carried / 3 >= keep - 0.01 and (carried - float(fewer[-1][8])) / 3 < keep  # of three layers; no link too many
+    assert (
+        carried / 3 >= keep - 0.01 and (carried - float(fewer[-1][8])) / 3 < keep
+    )  # of three layers; no link too many
 
 
 def test_a_long_flow_names_what_matters_and_bundles_the_rest(visit, models):

@@ -326,11 +326,13 @@ def _color(drawing: Drawing, rows: pandas.DataFrame, theme: Theme, legend: bool 
 
 
 def _distinct(colors: Sequence[str | None]) -> list[str]:
-    """Each category's own colour if it has one that nobody before it has, else the next that is free."""
+    """Each category's own colour if nobody before it has it, else the next that is free; over again when none is."""
     taken: list[str] = []
     for place, color in enumerate(colors):
-        free = [other for other in _CYCLE if other not in taken and other not in colors[place + 1 :]] or [*_CYCLE]
-        taken.append(free[place % len(free) if len(free) == len(_CYCLE) else 0] if color in (None, *taken) else color)
+        if color is None or color in taken:
+            wanted = {*taken, *colors[place + 1 :]}
+            color = next((other for other in _CYCLE if other not in wanted), _CYCLE[place % len(_CYCLE)])
+        taken.append(color)
     return taken
 
 

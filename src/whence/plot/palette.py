@@ -6,8 +6,8 @@ Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, Theme] = ("light", "dark")
 
 # Page furniture. `paper` is also the zero of both scales, so that nothing is drawn where nothing came from.
-# `source` is what came from elsewhere, `own` what is left of a token itself, `against` what speaks against a prediction,
-# `constant` what belongs to no token.
+# `source` is what came from elsewhere, `own` what is left of a token itself, `against` what speaks against a
+# prediction, `constant` what belongs to no token.
 FURNITURE: dict[Theme, dict[str, str]] = {
     "light": {
         "paper": "#ffffff",

@@ -106,11 +106,11 @@ def kind_of(variable: str) -> tuple[Kind, str] | None:
     return None
 
 
-def _rank(kind: Kind, measure: str) -> tuple[int, int, int]:
-    """From the input before one layer, as Brunner's contribution is; then by what it says, then the fullest analysis."""
+def _rank(kind: Kind, measure: str) -> tuple[bool, bool, int, int]:
+    """What counts from the input comes first, then the fullest analysis; counted tokens come last."""
     order = ("contribution", WHOLE_MODEL, *MIXING_ORDER)
     place = order.index(measure) if measure in order else len(order)
-    return not style(measure).wording.since_input, KINDS.index(kind), place
+    return kind.key == "largest", not style(measure).wording.since_input, KINDS.index(kind), place
 
 
 def _by_layer(run: Run) -> tuple[Figure, ...]:
