@@ -23,7 +23,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.ready ## install, explain one sentence with the built-in model, write a page
-	@$(BIN)/whence explain "Paris is the capital of [MASK]." --out $(PAGE)
+	@$(BIN)/whence explain "The keys to the cabinet [MASK] on the table." --out $(PAGE)
 
 test: lint types imports js docs pytest ## every check: ruff, mypy, import-linter, JavaScript, docs, pytest
 

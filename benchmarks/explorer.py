@@ -85,7 +85,7 @@ async def load(address: str, clients: int, seconds: float, expected: Mapping[str
     """So many clients at once for so long, each asking for one sentence after the other and reading the result."""
     tally, until = Tally(), time.monotonic() + seconds
     limits = httpx.Limits(max_connections=clients)
-    async with httpx.AsyncClient(base_url=address, limits=limits, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=address, limits=limits, timeout=300) as http:
         await asyncio.gather(*(_client(http, seed, until, expected, tally) for seed in range(clients)))
     return tally
 

@@ -2,7 +2,7 @@
 
 import whence
 model = whence.load()
-ds = whence.measure(model, "Paris is the capital of [MASK].", ["attention", "mixing"])
+ds = whence.measure(model, "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"])
 """
 
 import importlib
@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the table below, for editors and type checkers
     from whence.citations import cite as cite
     from whence.corpus.cloze import cloze as cloze
     from whence.corpus.identify import identify as identify
+    from whence.corpus.lens import lens as lens
     from whence.corpus.open_run import open_run as open_run
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # the table below, for editors and type checkers
     from whence.page.widget import widget as widget
     from whence.progress_bar import progress as progress
     from whence.sentence.alternative import alternative_attention as alternative_attention
+    from whence.sentence.lens_file import load_lens as load_lens
     from whence.sentence.list_measures import list_measures as list_measures
     from whence.sentence.lm_head import lm_head as lm_head
     from whence.sentence.measure import measure as measure
@@ -52,9 +54,11 @@ _VERBS = {
     "cite": "whence.citations",
     "cloze": "whence.corpus.cloze",
     "identify": "whence.corpus.identify",
+    "lens": "whence.corpus.lens",
     "list_measures": "whence.sentence.list_measures",
     "lm_head": "whence.sentence.lm_head",
     "load": "whence.models.load",
+    "load_lens": "whence.sentence.lens_file",
     "measure": "whence.sentence.measure",
     "open_run": "whence.corpus.open_run",
     "perturb": "whence.corpus.perturb",

@@ -84,6 +84,21 @@ PAPERS = {
   booktitle = {International Joint Conference on Neural Networks},
   year = {2021}
 }""",
+    "gurnee2026": """@article{gurnee2026verbalizable,
+  title = {Verbalizable Representations Form a Global Workspace in Language Models},
+  author = {Gurnee, Wes and Sofroniew, Nicholas and Lindsey, Jack and others},
+  journal = {Transformer Circuits Thread},
+  url = {https://transformer-circuits.pub/2026/workspace/index.html},
+  year = {2026}
+}""",
+    "belrose2023": """@misc{belrose2023eliciting,
+  title = {Eliciting Latent Predictions from Transformers with the Tuned Lens},
+  author = {Belrose, Nora and Furman, Zach and Smith, Logan and Halawi, Danny and Ostrovsky, Igor and McKinney, Lev
+            and Biderman, Stella and Steinhardt, Jacob},
+  eprint = {2303.08112},
+  archivePrefix = {arXiv},
+  year = {2023}
+}""",
     "whence": """@software{whence,
   title = {whence: where the information in every hidden token of a transformer comes from},
   year = {2026}
@@ -93,6 +108,7 @@ PAPERS = {
 # verbs that are not measures
 VERBS = {
     "identify": ("brunner2020",),
+    "lens": ("gurnee2026", "belrose2023"),
     "lm_head": ("podkorytov2021",),
     "perturb": ("podkorytov2021",),
     "cloze": ("podkorytov2021", "petroni2019"),

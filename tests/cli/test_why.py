@@ -230,3 +230,23 @@ def test_refused_in_one_sentence(called, monkeypatch, tmp_path, arguments, says)
     code, out, err = called(*arguments)
     assert code == 2 and says in err and not out
     assert err.startswith("whence: ") and err.count("\n") == 1 and "=)" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("ada", "--answer", ""), "The text is empty"),
+        (("ada", "--answer", "  "), "The text is empty"),
+        (("ada", "--answer", "bo", "--generate", "2"), "ask for one of them (--answer, --generate)"),
+        (("ada", "--answer", "bo", "--position", "0"), "goes without --position"),
+        (("ada", "--generate", "10000"), "the model takes at most 64; generate fewer (--generate)"),
+        (("ada bo " * 40,), "at most 64"),
+        (("ada", "--token", "id:999999"), "number of a token is a whole number of at most"),
+        (("ada", "--against", "ada bo"), "is 2 tokens, and one is asked for"),
+        (("ada", "--position", "9"), "positions 0 to"),
+    ],
+)
+def test_what_a_decoder_cannot_be_asked_is_one_sentence(called, decoder, arguments, says):
+    code, out, err = called(*arguments, "--model", decoder)
+    assert code == 2 and says in err and not out
+    assert err.startswith("whence: ") and err.count("\n") == 1 and "=)" not in err

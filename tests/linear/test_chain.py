@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.func import jacrev
 
-from tests.families import CONFIGS, EXPERTS, batch, build
+from tests.families import CONFIGS, EXPERTS, NO_VALUE_MAP, UNREAD_EXPERTS, batch, build
 from whence.errors import Unsupported
 from whence.linear.chain import tangents
 from whence.linear.matrices import matrices
@@ -18,6 +18,7 @@ from whence.models.locate import locate
 from whence.text.sentence import sentence
 
 TOKENS = 5
+ROUTED = sorted(EXPERTS.keys() - NO_VALUE_MAP - UNREAD_EXPERTS)
 
 
 def pairs(like, count=2):
@@ -34,7 +35,7 @@ def check(model):
         products = covectors * pushed
         error = (products.sum(dim=(1, 2)) - (pulled * vectors).sum(dim=(1, 2))).abs()
         assert (error <= 1e-6 * products.abs().sum(dim=(1, 2))).all()
-    for middle in range(1, depth):
+    for middle in {1, depth // 2, depth - 1}:
         torch.testing.assert_close(model.push(model.push(vectors, 0, middle), middle), model.push(vectors))
         torch.testing.assert_close(model.pull(model.pull(covectors, None, middle), middle), model.pull(covectors))
 
@@ -45,15 +46,17 @@ def test_the_tangent_of_every_family(name):
         check(model)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [*CONFIGS, *ROUTED])
 def test_the_secant_of_every_family(name):
     check(secants(locate(build(name).double()), batch([TOKENS])))
 
 
-def test_real_weights(builtin):
-    given = encode(builtin.anatomy, builtin.tokenizer, sentence("Paris is the capital of [MASK].")).batch
-    check(secants(builtin.anatomy, given))
-    with tangents(builtin.anatomy, given) as model:
+@pytest.mark.parametrize(("name", "text"), [("builtin", "Paris is the capital of [MASK]."), ("smollm2", "Paris is")])
+def test_real_weights(name, text, request):
+    loaded = request.getfixturevalue(name)
+    given = encode(loaded.anatomy, loaded.tokenizer, sentence(text)).batch
+    check(secants(loaded.anatomy, given))
+    with tangents(loaded.anatomy, given) as model:
         check(model)
 
 

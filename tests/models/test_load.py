@@ -36,9 +36,9 @@ def test_the_builtin_model_needs_no_network_and_no_hub(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr("transformers.utils.hub.cached_files", refuse)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", refuse)
-    start = time.perf_counter()
+    start = time.process_time()
     model = whence.load()
-    assert time.perf_counter() - start < 10  # 2 s on a machine that does nothing else
+    assert time.process_time() - start < 10  # 2 s of one core; a busy machine is no error
     assert model.model.dtype == torch.float32
     assert (model.anatomy.layers, model.anatomy.heads, model.anatomy.width) == (6, 12, 384)
     assert model.gives == {

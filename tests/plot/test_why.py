@@ -128,3 +128,13 @@ def test_of_a_long_text_its_ends_are_shown():
     assert "… 50 tokens …" in shown and "t0" in shown and f"t{MOST_TOKENS + 49}" in shown
     assert f"t{MOST_TOKENS // 3 + 5} " not in shown
     assert all(len(line) <= 60 for line in shown.splitlines())
+
+
+def test_an_answer_of_several_lines_is_told_in_one():
+    ds = explained_dataset([1, 2, 3]).assign_coords(predicted_token=("predicted", ["Paris.\n\nThe answer"]))
+    assert explained(ds.drop_vars("place"))[0].finding.startswith("“Paris. The answer” as one: 25 %")
+
+
+def test_two_sources_of_one_name_are_told_apart_by_their_places():
+    ds = explained_dataset([5, 1, 4], ["▁a", "▁b", "▁a"], causal=0)
+    assert explained(ds)[0].finding.endswith("5.00 came from “a”(0) and 4.00 from “a”(2)")

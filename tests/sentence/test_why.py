@@ -145,6 +145,12 @@ def test_what_a_model_cannot_give_is_refused():
     assert "share" not in whence.why(experts, TEXT, measures="dependence")
 
 
+def test_a_model_without_a_head_is_refused():
+    encoder = whence.load(build("bert").bert, tiny.tokenizer())
+    with pytest.raises(Unsupported, match="no language-model head to take apart; load the model as"):
+        whence.why(encoder, TEXT, position=2)
+
+
 def test_parts_that_do_not_add_up_are_refused(monkeypatch):
     real = secant.Branches.pull
     monkeypatch.setattr(secant.Branches, "pull", lambda *given: real(*given) * 1.02)

@@ -28,6 +28,8 @@ OPERATIONS = (
     "DELETE /api/jobs/{ticket}",
     "GET /api/results/{keys}",
     "GET /api/netcdf/{keys}",
+    "GET /api/why/{key}",
+    "GET /api/answer/{key}",
     "POST /api/page",
 )
 # the first takes nothing that could be wrong

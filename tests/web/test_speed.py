@@ -1,12 +1,23 @@
 """How it feels: the first picture, all views, two hundred tokens under a moving mouse; the limits of the benchmark."""
 
+import time
+
 import pytest
 from benchmarks.explorer import ALL, FIRST, FRAME, TRIES, TWO_HUNDRED, longest_frame, typed
 
 from tests.web.conftest import BUILTIN, link, settled
 from tests.web.test_browser import show
 
-SLACK = 5  # the tests share two cores with others; `make bench` prints the figures
+SLACK = 5  # the tests share two cores with each other; `make bench` prints the figures
+SPIN = 0.2  # seconds of work that tell how much of a core there is
+
+
+def slack():
+    """Times longer than on a machine that does nothing else, by what else it does now."""
+    began, worked = time.perf_counter(), time.thread_time()
+    while time.thread_time() - worked < SPIN:
+        pass
+    return SLACK * max(1.0, (time.perf_counter() - began) / SPIN)
 
 
 @pytest.mark.slow
@@ -15,7 +26,8 @@ def test_twenty_tokens_appear_soon(open_page, server):
     page.select_option("#model", BUILTIN)
     for number in range(TRIES):
         first, whole = typed(page, number)
-        if first < SLACK * FIRST and whole < SLACK * ALL:
+        times = slack()
+        if first < times * FIRST and whole < times * ALL:
             return
     pytest.fail(f"the first picture took {first:.1f} s, all views {whole:.1f} s")
 
@@ -25,7 +37,7 @@ def test_two_hundred_tokens_stay_smooth(open_page, server):
     assert page.locator(".token").count() > 180
     for view in ("left", "flow", "maps", "heads", "compare"):
         show(page, view)
-        assert any(longest_frame(page, view) < SLACK * FRAME for _ in range(TRIES)), view
+        assert any(longest_frame(page, view) < slack() * FRAME for _ in range(TRIES)), view
 
 
 def test_a_long_frame_is_seen(visit):

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from tests.web.conftest import TINY, Running
+from tests.web.conftest import SOON, TINY, Running
 from whence.web import serve as serving
 from whence.web.limits import Limits
 
@@ -70,7 +70,7 @@ def test_of_two_hosts_both_count(server):
 def spoken(server, *texts):
     """What is answered until the server hangs up; each text is sent when there is an answer to the one before."""
     port = int(server.address.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=SOON) as connection:
         answer = b""
         for text in texts:
             connection.sendall(text.encode())

@@ -12,7 +12,19 @@ from whence.cli.shared import STANDARD_INPUT
 from whence.errors import WhenceError
 
 # one module each, with a function of the same name
-COMMANDS = ("explain", "why", "lm_head", "identify", "measure", "report", "serve", "study", "verify", "measures")
+COMMANDS = (
+    "explain",
+    "why",
+    "lm_head",
+    "lens",
+    "identify",
+    "measure",
+    "report",
+    "serve",
+    "study",
+    "verify",
+    "measures",
+)
 # what to do with more arguments than a command takes
 BEYOND = {
     "explain": "put a text of several words in quotes, or name the second text of a pair with --pair",

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from whence.cli.shared import Several, Source, check_chart, check_file, text_of
-from whence.errors import BadInput
+from whence.errors import BadInput, WhenceError
 from whence.progress_bar import progress
 
 if TYPE_CHECKING:
     import xarray
 
     from whence.models.load import Model
+    from whence.text.sentence import Sentence
 
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
@@ -76,10 +77,22 @@ def explain(
             model, parsed, names, layers=layers, targets=targets, truncate=truncate, progress=report_progress
         )
     dataset = dataset.assign(predictions(model, parsed, truncate=truncate))
-    page = report(dataset, out)
+    page = report(dataset, out, _reasons(model, parsed, dataset, truncate))
     _show(dataset, page, chart)
     if open_page:
         webbrowser.open(page.resolve().as_uri())
+
+
+def _reasons(model: "Model", parsed: "Sentence", dataset: "xarray.Dataset", truncate: bool) -> "xarray.Dataset | None":
+    """Why each prediction is made, where there is one and the model tells."""
+    from whence.sentence.rather import measures_given, rather
+
+    if "top" not in dataset or not measures_given(model):
+        return None
+    try:
+        return rather(model, parsed, dataset["position"].values.tolist(), truncate)
+    except WhenceError:  # the page begins with where tokens came from
+        return None
 
 
 def _names(model: "Model", measures: str | None, contribution: bool) -> list[str]:

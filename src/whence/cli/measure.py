@@ -35,6 +35,7 @@ def measure(
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
     workers: int | None = None,
+    gpus_per_worker: float | None = None,
     threads: int | None = None,
     part_size: int = 256,
     batch_tokens: int = 2048,
@@ -74,6 +75,8 @@ def measure(
         The address of the Ray cluster; without one, Ray is started here.
     workers
         How many Ray workers; by default as many as there is room for.
+    gpus_per_worker
+        GPUs of each Ray worker: 0.5 for two workers on one, 4 for one model over four (with --device-map).
     threads
         Threads of the process or of each worker. The last digits of the numbers depend on it.
     part_size
@@ -96,6 +99,7 @@ def measure(
             engine=engine,
             address=address,
             workers=workers,
+            gpus_per_worker=gpus_per_worker,
             threads=threads,
             layers=layers,
             maps=maps,

@@ -153,7 +153,9 @@ def text_of(text: str | None, command: str = "explain") -> str:
     if text not in (None, STANDARD_INPUT):
         return text
     if text is None and sys.stdin.isatty():
-        raise BadInput(f'No text was given; for example: whence {command} "Paris is the capital of [MASK]."')
+        raise BadInput(
+            f'No text was given; for example: whence {command} "The keys to the cabinet [MASK] on the table."'
+        )
     return decode(sys.stdin.buffer.read(), "Standard input")
 
 

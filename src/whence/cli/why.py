@@ -48,7 +48,7 @@ def why(
 ) -> None:
     """Show what a prediction was made of: which tokens gave how much of its logit, and where in depth.
 
-    whence why "Paris is the capital of [MASK]."
+    whence why "The keys to the cabinet [MASK] on the table."
     whence why "The capital of France is" --model MODEL --against " London"
     whence why "Why is the sky blue?" --model MODEL --generate 20 --open
     whence why --chat messages.json --model MODEL --generate 20 --out page.html

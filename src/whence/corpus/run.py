@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from whence._arguments import whole
+from whence.corpus.engines import Cluster
 from whence.corpus.engines import engine as engine_named
 from whence.corpus.manifest import manifest
 from whence.corpus.part_moments import MOMENTS, all_moments
@@ -17,6 +18,7 @@ from whence.corpus.resume import Progress, resumed
 from whence.corpus.run_tables import as_parquet
 from whence.corpus.store import Store, at, read_manifest
 from whence.corpus.worker import Worker
+from whence.errors import BadInput
 from whence.measures.options import Options
 from whence.models.load import Model, loaded
 from whence.text.sentence import sentences
@@ -33,6 +35,7 @@ def run(
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
+    gpus_per_worker: int | float | None = None,
     threads: int | None = None,
     layers: int | Iterable[int] | None = None,
     maps: bool = False,
@@ -56,6 +59,7 @@ def run(
         engine: "local", or "ray"
         address: of a Ray cluster; one on this machine when None
         workers: how many Ray workers; as many as the cluster has room for when None
+        gpus_per_worker: GPUs of each Ray worker: 0.5 for two workers on one, 4 for a model over four (a device_map)
         threads: of the process or of each worker; the last digits depend on it
         layers: only these; 1 is the first. Of "why", those from which parts are counted, 0 unless named
         maps: keep whole maps too; they are large
@@ -80,6 +84,7 @@ def run(
     measure_parts = engine_named(engine)
     store = at(out)
     workers = None if workers is None else whole("workers", workers, 1, WORKERS)
+    gpus = None if gpus_per_worker is None else _gpus(gpus_per_worker)
     total = None if total is None else whole("total", total, 0)
     parameters = {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
     parameters |= {"part_size": part_size, "batch_tokens": batch_tokens}
@@ -91,12 +96,19 @@ def run(
         with resumed(store, requested, SHAPE, corpus, progress, total, engine) as work:
             explains = WHY in plan.measures
             worker = (Explainer if explains else Worker)(model, plan, work.store)
-            done = measure_parts(worker, work.pending(), address=address, workers=workers)
+            done = measure_parts(worker, work.pending(), Cluster(address, workers, gpus, requested["model"]))
             with closing(done) as records:  # so that the engine releases its workers at once
                 for record in records:
                     work.count(record)
             work.finish(lambda numbers: {} if explains else {MOMENTS: as_parquet(all_moments(store, numbers))})
     return str(out)
+
+
+def _gpus(count: int | float) -> float:
+    """As Ray takes them: a part of one, or a whole number."""
+    if not 0 <= count <= 1 and not (count > 1 and float(count).is_integer()):
+        raise BadInput(f"gpus_per_worker is a part of 1 or a whole number, and {count!r} was given.")
+    return float(count)
 
 
 def _threads_before(store: Store) -> int | None:

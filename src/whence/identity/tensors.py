@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 from torch import Tensor
 
 from whence.sealed import Damaged, Shape, parsed, sealed, unsealed
@@ -18,12 +18,25 @@ ABOUT = "whence"
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Path:
     """Written atomically: under another name first, then renamed."""
-    content = {name: value.contiguous() for name, value in tensors.items()}
-    checksums = {name: _sha256(value) for name, value in content.items()}
-    fresh = path.with_name(path.name + ".new")
-    save_file(content, fresh, metadata={ABOUT: sealed({**about, "tensors": checksums}).decode()})
+    content, fresh = _contiguous(tensors), path.with_name(path.name + ".new")
+    save_file(content, fresh, metadata=_sealed(content, about))
     os.replace(fresh, path)
     return path
+
+
+def packed(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
+    """The bytes of such a file."""
+    content = _contiguous(tensors)
+    return save(content, metadata=_sealed(content, about))
+
+
+def _contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.contiguous() for name, value in tensors.items()}
+
+
+def _sealed(content: Mapping[str, Tensor], about: Mapping[str, Any]) -> dict[str, str]:
+    checksums = {name: _sha256(value) for name, value in content.items()}
+    return {ABOUT: sealed({**about, "tensors": checksums}).decode()}
 
 
 class Tensors:

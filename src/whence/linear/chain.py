@@ -45,14 +45,15 @@ class LinearisedModel(Generic[Block]):
 
     def push(self, vectors: Vectors, start: int = 0, end: int | None = None) -> Vectors:
         """From layer `start` to layer `end`."""
-        for block in self.blocks[start:end]:
-            vectors = block.push(vectors)
+        for block, states in zip(self.blocks[start:end], self.states[start:end], strict=False):
+            vectors = block.push(vectors.to(states.device))
         return vectors
 
     def pull(self, covectors: Vectors, end: int | None = None, start: int = 0) -> Vectors:
         """From layer `end` back to layer `start`."""
-        for block in reversed(self.blocks[start:end]):
-            covectors = block.pull(covectors)
+        pairs = list(zip(self.blocks[start:end], self.states[start:end], strict=False))
+        for block, states in reversed(pairs):
+            covectors = block.pull(covectors.to(states.device))
         return covectors
 
 

@@ -11,6 +11,8 @@ PLAIN, MULTIPLIED = 12, 4
 # benchmarks jacobian: products per dimension to make the matrices of a block whose parts are not known, of one with a
 # norm before its attention, of one where all tokens are read alike
 UNKNOWN, NORMED, ALIKE = 14, 9, 6
+# benchmarks lens: products per dimension to make what happens to a token alone into one matrix (`dense`)
+DENSE = 3
 # benchmarks targets: vectors from which a block by its parts, made and checked first, is quicker than its own code
 PARTS = 32
 # benchmarks jacobian: multiply-adds up to which `auto` is exact, some two seconds of one core

@@ -67,7 +67,7 @@ def matrices(step: Step, parts: Branches | None, chunk: int, back: bool = False)
         attention = parts.attention.steps[0]
         assert isinstance(attention, AttentionDerivative)
         queries, keys, values = _by_token(attention, chunk)
-        own = _rest(parts)
+        own = rest(parts)
         write = (attention.projection * parts.attention.factor) @ own
     else:
         queries, keys, values, own = _reads(step, chunk)
@@ -104,12 +104,12 @@ def _by_token(attention: AttentionDerivative, chunk: int) -> Reads:
     return queries, keys, values
 
 
-def _rest(parts: Branches) -> Float[Tensor, "t m m"]:
+def rest(parts: Branches) -> Float[Tensor, "t m m"]:
     """From where the heads join the residual stream to the output."""
-    rest = _multiplied(parts.feed_forward).mul_(parts.feed_forward.factor)
-    rest.diagonal(dim1=1, dim2=2).add_(1)
-    rest = _through_norms(parts.past_attention.steps, rest)
-    return parts.past_feed_forward.push(rest.transpose(0, 1)).transpose(0, 1)
+    maps = _multiplied(parts.feed_forward).mul_(parts.feed_forward.factor)
+    maps.diagonal(dim1=1, dim2=2).add_(1)
+    maps = _through_norms(parts.past_attention.steps, maps)
+    return parts.past_feed_forward.push(maps.transpose(0, 1)).transpose(0, 1)
 
 
 def _multiplied(branch: Chain) -> Float[Tensor, "t m m"]:

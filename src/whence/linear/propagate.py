@@ -141,6 +141,7 @@ class Propagator:
             block = self._block(layer, multiplied, total, chunk)
             for pack in begun:
                 among = block.among(pack.tokens)
+                pack.vectors = pack.vectors.to(self.chain.steps[layer].states.device)
                 pack.advance(among.pull if self.back else among.push, chunk)
                 visit(layer if self.back else layer + 1, pack)
                 report(len(pack.vectors))
@@ -150,6 +151,8 @@ class Propagator:
         """The quickest way through a block."""
         step = self.chain.steps[layer]
         if layer not in self._parts and vectors >= cost.PARTS:
+            if not step.weights.in_place:  # they hold copies of the weights
+                self._parts.clear()
             self._parts[layer] = by_parts(step, self.back)
         parts = self._parts.get(layer)
         return (matrices(step, parts, chunk, self.back) if multiplied else None) or parts or OwnCode(step)

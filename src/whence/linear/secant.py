@@ -6,7 +6,7 @@ Vectors are pushed to later layers, covectors (rows that are multiplied with M f
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from einops import rearrange
@@ -21,7 +21,7 @@ from whence.models.block import Batch, Block
 from whence.models.capture import visit_blocks, walk
 from whence.models.experts import routes
 from whence.models.precision import single
-from whence.models.values import value_maps
+from whence.models.values import ValueMaps, value_maps
 from whence.models.weights import Affine, FeedForward, Opaque, Parts
 
 Progress = Callable[[], None]
@@ -36,25 +36,33 @@ def secant(block: Block, values: Affine) -> Branches:
     """One block of one sentence as it computed; `values` is its map from what the attention reads to all values."""
     assert block.parts is not None and block.projected is not None
     parts: Parts = block.parts
-    inner, outer, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
-    states, middle = block.input[0], block.middle[0]
-    read = states if parts.parallel else middle
-    before = normed(outer.before, read)
-    fed = read if outer.before is None else outer.before(read)
-    branch = parts.feed_forward(fed) if outer.inside is not None or outer.after is not None else fed  # for its norms
-    joined = middle + (branch if outer.inside is None else outer.inside(branch)) * scale
+    inner, states = parts.attention_norms, block.input[0]
     weights = rearrange(block.attention[0], "(g r) t s -> g r t s", g=block.grouped_values.shape[1])
     attends = Attention(values, weights, parts.projection)
     return Branches(
-        Chain((*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])), scale),
+        Chain(
+            (*normed(inner.before, states), attends, *normed(inner.inside, block.projected[0])), parts.residual_scale
+        ),
         Chain(normed(inner.after, block.before_norm[0])),
-        Chain((*before, *_fed(parts.feed_forward, fed), *normed(outer.inside, branch)), scale),
-        Chain(normed(outer.after, joined)),
+        *fed_and_finished(parts, states, block.middle[0]),
         parts.parallel,
     )
 
 
-def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "t m"]) -> tuple[Step, ...]:
+def fed_and_finished(
+    parts: Parts, states: Float[Tensor, "*b t m"], middle: Float[Tensor, "*b t m"]
+) -> tuple[Chain, Chain]:
+    """The feed-forward as it joins the residual stream, and the norm behind it, at a block's input and middle."""
+    norms, scale = parts.feed_forward_norms, parts.residual_scale
+    joins = states if parts.parallel else middle
+    read = joins if norms.before is None else norms.before(joins)
+    branch = parts.feed_forward(read) if norms.inside is not None or norms.after is not None else read  # for its norms
+    joined = middle + (branch if norms.inside is None else norms.inside(branch)) * scale
+    steps = (*normed(norms.before, joins), *_fed(parts.feed_forward, read), *normed(norms.inside, branch))
+    return Chain(steps, scale), Chain(normed(norms.after, joined))
+
+
+def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "*b t m"]) -> tuple[Step, ...]:
     """The feed-forward at what it read; of a mixture, the experts that each token had."""
     if isinstance(forward, FeedForward):
         return feed_forward(forward, read)
@@ -77,14 +85,16 @@ class Backwards:
     anatomy: Anatomy
     batch: Batch
     kept: int
+    values: ValueMaps
     states: tuple[Float[Tensor, "t m"], ...]
     blocks: tuple[Branches, ...]
 
     @classmethod
     def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = _quiet) -> "Backwards":
-        visited = Visited(anatomy, anatomy.layers - kept, anatomy.layers, progress)
+        visited = Visited.of(anatomy, anatomy.layers, anatomy.layers - kept, progress)
         seen = walk(anatomy, batch, visited)
-        return cls(anatomy, batch, kept, (single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
+        states = (single(seen.embedding)[0], *visited.states)
+        return cls(anatomy, batch, kept, visited.values, states, tuple(visited.blocks))
 
     def __iter__(self) -> Iterator[tuple[Branches, Float[Tensor, "t m"]]]:
         """Every block from the last to the first, with the states it read."""
@@ -95,41 +105,48 @@ class Backwards:
             yield from zip(reversed(blocks), reversed(self.states[begin:end]), strict=True)
             end, blocks = begin, ()
             if end:
-                again = Visited(self.anatomy, end - self.kept, end)
+                again = Visited(self.values, end, end - self.kept)
                 visit_blocks(self.anatomy, self.batch, again, end + 1)
                 blocks = tuple(again.blocks)
 
 
+@dataclass(eq=False)
 class Visited:
     """Keeps the states of every block, and the map of those behind layer `first` up to `last`."""
 
-    def __init__(self, anatomy: Anatomy, first: int, last: int, progress: Progress = _quiet) -> None:
+    values: ValueMaps
+    last: int
+    first: int = 0
+    progress: Progress = _quiet
+    states: list[Tensor] = field(default_factory=list)
+    blocks: list[Branches] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, anatomy: Anatomy, last: int, first: int = 0, progress: Progress = _quiet) -> "Visited":
         _check(anatomy)
-        self.first, self.last, self.progress = first, last, progress
-        self.values = [single(affine) for affine in value_maps(anatomy)]
-        self.states: list[Tensor] = []
-        self.blocks: list[Branches] = []
+        return cls(value_maps(anatomy), last, first, progress)
 
     def __call__(self, block: Block) -> None:
         if block.layer > self.last:
             return
         if block.layer > self.first:
             block = single(block)
-            self.blocks.append(secant(block, self.values[block.layer - 1]))
+            self.blocks.append(secant(block, single(self.values[block.layer - 1])))
         self.states.append(single(block.output)[0])
         self.progress()
 
 
 def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants:
     """The pass of one sentence as it was made, up to a depth; refused where a part of a block is not known."""
-    visited = Visited(anatomy, 0, anatomy.layers if depth is None else depth)
+    visited = Visited.of(anatomy, anatomy.layers if depth is None else depth)
     seen = walk(anatomy, batch, visited)
     return LinearisedModel((single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
 
 
 def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int]) -> Chain:
     """The LM head at the states of some positions, from there to the logits of these tokens of the vocabulary."""
-    head, final, narrowing = _head(anatomy), single(anatomy.final_norm), single(anatomy.narrowing)
+    head, final, narrowing = precise_head(anatomy), single(anatomy.final_norm), single(anatomy.narrowing)
+    states = states.to(head.decoder.weight.device)
     steps = list(normed(final, states))
     states = states if final is None else final(states)
     for affine in (narrowing, head.dense):
@@ -148,17 +165,18 @@ def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int
     return Chain(tuple(steps))
 
 
-def _head(anatomy: Anatomy) -> Head:
+def precise_head(anatomy: Anatomy) -> Head:
+    """The LM head in float32 but for its decoder, which is large, and widened as it is used."""
     head = anatomy.head
     assert head is not None, "checked by the measure's needs"
-    return single(head)
+    return replace(head, dense=single(head.dense), norm=single(head.norm))
 
 
 def _rows(head: Head, tokens: Sequence[int]) -> Affine:
     """The output embeddings of these tokens, the factor on the logits multiplied in."""
     chosen = torch.as_tensor(list(tokens), device=head.decoder.weight.device)
-    bias = head.decoder.bias
-    return Affine(head.decoder.weight[:, chosen] * head.factor, None if bias is None else bias[chosen] * head.factor)
+    weight, bias = single(head.decoder.weight[:, chosen]), head.decoder.bias
+    return Affine(weight * head.factor, None if bias is None else single(bias[chosen]) * head.factor)
 
 
 def _check(anatomy: Anatomy) -> None:

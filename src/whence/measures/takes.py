@@ -14,6 +14,7 @@ from whence.measures.norms import block as whole_block
 from whence.measures.norms import grams, vectors
 from whence.models.anatomy import Anatomy
 from whence.models.memory import EAGER_COPIES
+from whence.models.pieces import in_pieces
 from whence.models.weights import FeedForward
 
 
@@ -35,7 +36,7 @@ class Sizes:
     known: bool  # whether derivatives go by the block's parts
     alike: bool  # whether all tokens are read by the same map: no norm comes before the attention
     normed: bool  # whether lengths are taken twice, also past a norm
-    half: bool  # whether the model is in half precision, while measures are not
+    half: bool  # whether weights are copied: widened from half precision, or fetched from elsewhere
     number: int  # bytes of one number
     block: int  # bytes of a block's weights
     sources: int
@@ -73,7 +74,7 @@ class Sizes:
             known=known is not None,
             alike=norms is not None and norms.before is None,
             normed=norms is not None and (norms.inside is not None or norms.after is not None),
-            half=dtype.itemsize < number,
+            half=dtype.itemsize < number or in_pieces(anatomy.stack),
             number=number,
             block=sum(parameter.numel() for parameter in block.parameters()) * number,
             sources=tokens if options.get("sources") is None else len(options["sources"]),

@@ -20,6 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
 from whence.models.pieces import held_whole
+from whence.models.precision import product
 
 PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
@@ -36,7 +37,7 @@ class Affine:
     bias: Float[Tensor, " o"] | None
 
     def __call__(self, states: Float[Tensor, "*_ i"]) -> Float[Tensor, "*_ o"]:
-        out = states @ self.weight
+        out = product(states, self.weight)
         return out if self.bias is None else out + self.bias
 
     def to(self, dtype: torch.dtype) -> "Affine":
@@ -55,12 +56,13 @@ def _read(module: nn.Module) -> Affine:
     affine = _adapted(module)
     if affine is None or not _agrees(affine, module):
         affine = _probed(module)
+    dtype = _weights(module).dtype
     if affine is None:
         raise Unsupported(
             f"{type(module).__name__} stands where a linear layer is expected and is no affine map of what it reads;"
-            f" {MERGE}."
+            f" {MERGE if dtype.is_floating_point else 'load the model unquantised'}."
         )
-    return affine.to(_weights(module).dtype)
+    return affine.to(dtype) if dtype.is_floating_point else affine  # quantised weights, as they work out
 
 
 def is_plain(module: nn.Module) -> bool:

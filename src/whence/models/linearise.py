@@ -245,12 +245,16 @@ def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
 def _check(anatomy: Anatomy, batch: Batch) -> None:
     if len(batch.ids) != 1 or not bool(batch.mask.all()):
         raise BadInput("A Jacobian is of one sentence without padding; give the sentences one at a time.")
-    odd = sorted({str(parameter.dtype) for parameter in anatomy.stack.parameters() if parameter.dtype not in PRECISE})
-    if odd:
+    if odd := quantised(anatomy):
         raise Unsupported(
             f"The weights of {type(anatomy.model).__name__} are quantised ({', '.join(odd)}), so it has no derivatives;"
             " load it unquantised."
         )
+
+
+def quantised(anatomy: Anatomy) -> list[str]:
+    """The types of weights that are kept in whole numbers or in too few bits to be derived by."""
+    return sorted({str(parameter.dtype) for parameter in anatomy.stack.parameters() if parameter.dtype not in PRECISE})
 
 
 def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:

@@ -40,6 +40,8 @@ class Model:
     checks: tuple[Check, ...]
     id: str
     revision: str | None
+    origin: Mapping[str, Any] | None = None
+    "The arguments of `load` that give it on another machine; None of a model that was in memory."
     layout: tuple[object, ...] = field(init=False, repr=False)
     "What was verified: the layers that have weights, and the user's hooks."
 
@@ -153,7 +155,9 @@ def load(
             raise BadInput("The built-in model is small and goes to one device; leave the device map out.")
         with threads_for(PROBE_LENGTH):
             network, tokenizer = builtin.read()
-        return _wrapped(network.to(target_device, target_dtype), tokenizer, builtin.NAME, builtin.SHA256[:12])
+        origin = {"model": builtin.NAME, "device": device, "dtype": target_dtype}
+        network = network.to(target_device, target_dtype)
+        return _wrapped(network, tokenizer, builtin.NAME, builtin.SHA256[:12], origin)
     options = dict(model_kwargs or {}) | {"revision": revision, "trust_remote_code": trust_remote_code}
     _check_twice(options)
     source = _source(model, options, allow_pickle)
@@ -161,7 +165,18 @@ def load(
     if tokenizer is None:
         tokenizer = _tokenizer(source, options)
     commit = getattr(network.config, "_commit_hash", None) or revision
-    return _wrapped(network if placed else network.to(target_device), tokenizer, str(model), commit)
+    origin = {
+        "model": str(Path(model).expanduser().resolve()) if Path(model).expanduser().exists() else model,
+        "tokenizer": tokenizer,
+        "revision": commit,
+        "device": device,
+        "dtype": target_dtype,
+        "model_kwargs": dict(model_kwargs or {}),
+        "trust_remote_code": trust_remote_code,
+        "allow_pickle": allow_pickle,
+    }
+    network = network if placed else network.to(target_device)
+    return _wrapped(network, tokenizer, str(model), commit, origin | placed)
 
 
 def quiet(bars: bool) -> None:
@@ -171,7 +186,9 @@ def quiet(bars: bool) -> None:
         transformers.logging.disable_progress_bar()
 
 
-def _wrapped(model: PreTrainedModel, tokenizer: Any, name: str, revision: str | None) -> Model:
+def _wrapped(
+    model: PreTrainedModel, tokenizer: Any, name: str, revision: str | None, origin: Mapping[str, Any] | None = None
+) -> Model:
     _refuse_meta(model)
     if type(model).__name__.endswith("ForMultipleChoice"):
         raise Unsupported(
@@ -180,7 +197,7 @@ def _wrapped(model: PreTrainedModel, tokenizer: Any, name: str, revision: str | 
         )
     with threads_for(PROBE_LENGTH):
         anatomy = locate(model)
-        return Model(model, tokenizer, anatomy, verify(anatomy), name, revision)
+        return Model(model, tokenizer, anatomy, verify(anatomy), name, revision, origin)
 
 
 def _refuse_meta(model: PreTrainedModel) -> None:

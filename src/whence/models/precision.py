@@ -1,12 +1,14 @@
 """Weights in half precision taken to float32: a derivative of rounded numbers is noise."""
 
 import dataclasses
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 HALF = (torch.float16, torch.bfloat16)
+COLUMNS = 8192  # of a matrix in half precision that are widened together
 Some = TypeVar("Some")
 
 
@@ -18,6 +20,25 @@ def reported(dtype: torch.dtype) -> torch.dtype:
 def single(weights: Some) -> Some:
     """The same weights or tensor in float32 where they were in half precision; else as they are."""
     return _single(weights)
+
+
+def product(states: Float[Tensor, "*_ i"], weight: Float[Tensor, "i o"]) -> Float[Tensor, "*_ o"]:
+    """states W; a matrix in half precision is widened to the states' a few columns at a time, backwards too."""
+    if weight.dtype == states.dtype:
+        return states @ weight
+    return cast(Tensor, _Widened.apply(states, weight))
+
+
+class _Widened(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, weight: Tensor) -> Tensor:
+        ctx.weight = weight
+        return torch.cat([states @ part.to(states.dtype) for part in weight.split(COLUMNS, dim=1)], dim=-1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        pairs = zip(gradients[0].split(COLUMNS, dim=-1), ctx.weight.split(COLUMNS, dim=1), strict=True)
+        return torch.stack([part @ columns.to(part.dtype).T for part, columns in pairs]).sum(dim=0), None
 
 
 def _single(weights: Any) -> Any:

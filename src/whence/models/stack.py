@@ -46,20 +46,24 @@ class Stack:
 
     def layers(self, states: Float[Tensor, "s m"], depth: int) -> Float[Tensor, "layer t m"]:
         """The states after each of the first `depth` blocks."""
-        axis, outputs = self.anatomy.batch_axis, list[Tensor]()
+        return torch.stack([output.squeeze(self.anatomy.batch_axis) for output in self.outputs(states, depth)])
+
+    def outputs(self, states: Float[Tensor, "s m"], depth: int) -> list[Tensor]:
+        """The same as the blocks gave them, so that derivatives by them can be taken."""
+        outputs = list[Tensor]()
 
         def ended(block: nn.Module, args: tuple, output: Any) -> None:
-            outputs.append(first(output).squeeze(axis))
+            outputs.append(first(output))
             if len(outputs) == depth:
                 raise Reached
 
         with ExitStack() as hooks:
-            hooks.callback(self._enter(states.unsqueeze(axis)).remove)
+            hooks.callback(self._enter(states.unsqueeze(self.anatomy.batch_axis)).remove)
             for block in set(self.anatomy.blocks):
                 hooks.callback(block.register_forward_hook(here(ended)).remove)
             with suppress(Reached):
                 self._run()
-        return torch.stack(outputs)
+        return outputs
 
     def last(self, states: Float[Tensor, "s m"]) -> Float[Tensor, "t m"]:
         return self.layers(states, self.anatomy.layers)[-1]

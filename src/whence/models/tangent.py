@@ -103,12 +103,12 @@ class Step:
 
     def attends(self, directions: Float[Tensor, "k t m"]) -> tuple[Tensor, Tensor, Tensor]:
         """Tangents of queries, keys and values alone [k h t d]; the block stops at its attention."""
-        reads = _until_attention(self.block)
+        reads = until_attention(self.block)
         return vmap(lambda direction: jvp(reads, (self.states,), (direction,))[1])(directions)
 
     def attends_back(self, queries: Tensor, keys: Tensor, values: Tensor) -> Float[Tensor, "k t m"]:
         """The transpose: from cotangents of queries, keys and values to those of the input."""
-        back = vjp(_until_attention(self.block), self.states)[1]
+        back = vjp(until_attention(self.block), self.states)[1]
         return vmap(lambda *cotangents: back(cotangents)[0])(queries, keys, values)
 
     def writes(self, directions: Float[Tensor, "k t n"]) -> Float[Tensor, "k t m"]:
@@ -131,12 +131,12 @@ class Step:
         tangents, expected = self.reference
         return apart(push(tangents), expected) <= AGREE
 
-    def agrees_back(self, pull: Function) -> bool:
-        """The same of a VJP."""
-        cotangents = self._drawn
-        block = self.block
+    def agrees_back(self, pull: Function, tokens: slice = slice(None)) -> bool:
+        """The same of a VJP; among some tokens, of cotangents that are zero at all others."""
+        cotangents, block = torch.zeros_like(self._drawn), self.block
+        cotangents[:, tokens] = self._drawn[:, tokens]
         expected = torch.stack([pulled(block, self.states, cotangent) for cotangent in cotangents])
-        return apart(pull(cotangents), expected) <= AGREE
+        return apart(pull(cotangents[:, tokens]), expected[:, tokens]) <= AGREE
 
     @cached_property
     def reference(self) -> tuple[Float[Tensor, "k t m"], Float[Tensor, "k t m"]]:
@@ -242,7 +242,7 @@ def _cut(block: Function, states: Tensor, heads: Tensor) -> tuple[Tensor, Tensor
     return inputs[0], inputs[1], inputs[2], output
 
 
-def _until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
+def until_attention(block: Function) -> Callable[[Tensor], tuple[Tensor, ...]]:
     """Queries, keys and values as a function of the block's input."""
 
     def function(states: Tensor) -> tuple[Tensor, ...]:

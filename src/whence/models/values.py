@@ -5,8 +5,10 @@ attention is fed the unit vectors, which works whatever the weights are called a
 queries and keys, transposed, shared among heads or layers; it takes a pass of as many tokens as the model is wide.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,19 +30,41 @@ from whence.models.weights import Affine
 LENGTH = 16  # tokens of a row of unit vectors: any model has room for that many
 
 
-def value_maps(anatomy: Anatomy) -> list[Affine]:
+@dataclass(frozen=True)
+class ValueMaps:
+    """One map per layer, read when it is asked for: together they may be a tenth of a model."""
+
+    read: tuple[Callable[[], Affine], ...]
+
+    def __len__(self) -> int:
+        return len(self.read)
+
+    def __getitem__(self, place: int) -> Affine:
+        return self.read[place]()
+
+    def __iter__(self) -> Iterator[Affine]:
+        return (read() for read in self.read)
+
+
+def value_maps(anatomy: Anatomy) -> ValueMaps:
     """One map per layer, from what the attention reads to the values of all groups of heads, m x (g d)."""
     if anatomy.outside is not None:
-        return [anatomy.outside.values(block) for block in anatomy.blocks]
+        return ValueMaps(tuple(partial(anatomy.outside.values, block) for block in anatomy.blocks))
     attentions = _attentions(anatomy)
     linear = _linear(anatomy, attentions)
-    maps = [affine for affine in linear if affine is not None]
-    return maps if maps and len(maps) == len(linear) else _probed(anatomy, attentions)
+    layers = [layer for layer in linear if layer is not None]
+    if layers and len(layers) == len(linear):
+        return ValueMaps(tuple(partial(_affine, layer) for layer in layers))
+    return ValueMaps(tuple(partial(_as_it_is, affine) for affine in _probed(anatomy, attentions)))
 
 
-def _linear(anatomy: Anatomy, attentions: set[nn.Module]) -> list[Affine | None]:
+def _as_it_is(affine: Affine) -> Affine:
+    return affine
+
+
+def _linear(anatomy: Anatomy, attentions: set[nn.Module]) -> list[nn.Linear | None]:
     """For each attention in a pass over a few ordinary tokens, the one layer that gave its values, or None."""
-    reads, layers, maps = dict[nn.Module, Tensor](), list[tuple[nn.Linear, Tensor, Tensor]](), list[Affine | None]()
+    reads, layers, maps = dict[nn.Module, Tensor](), list[tuple[nn.Linear, Tensor, Tensor]](), list[nn.Linear | None]()
 
     def begin(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         reads[module] = args[0] if args else kwargs["hidden_states"]
@@ -53,7 +77,7 @@ def _linear(anatomy: Anatomy, attentions: set[nn.Module]) -> list[Affine | None]
             for layer, read, output in layers
             if read is reads.get(module) and output.shape == rows.shape and torch.equal(output, rows)
         ]
-        maps.append(_affine(same[0]) if len(same) == 1 else None)
+        maps.append(same[0] if len(same) == 1 else None)
 
     with ExitStack() as hooks:
         for module in attentions:

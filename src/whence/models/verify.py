@@ -26,6 +26,7 @@ from whence.models.end_to_end import CLOSE, missed
 from whence.models.experts import routes
 from whence.models.families import Mlp
 from whence.models.hooks import here
+from whence.models.linearise import quantised
 from whence.models.locate import WHERE, on_tokens_alone, probe
 from whence.models.weights import Opaque, Parts, Projection, first
 
@@ -101,10 +102,12 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
 
 def _contradicts(check: Check, anatomy: Anatomy) -> bool:
     """Whether a failure means that the family's row is wrong; NaN under left padding is the model's own fault, as in
-    MPT and BLOOM in float64, while a shift would mean that positions are misread.
+    MPT and BLOOM in float64, while a shift would mean that positions are misread. Quantised weights have no
+    derivatives.
     """
     own_fault = check.gives == PADDING["left"] and math.isinf(check.error)
-    return check.gives not in anatomy.lacks and not own_fault
+    underived = check.gives == "derivatives" and quantised(anatomy)
+    return check.gives not in anatomy.lacks and not own_fault and not underived
 
 
 def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:

@@ -15,10 +15,11 @@ from whence.page.fields import ERROR, PER_LAYER, fields, flows, head_maps, maps
 from whence.page.lens import lens
 from whence.page.rows import filled, measured
 from whence.plot import finding, flattened, legible, style
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
+from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, opposed
 from whence.plot.predictions import Prediction, headline, predictions
 from whence.plot.sinks import sinks
 from whence.plot.style import LM_HEAD, SUMS, WORDINGS
+from whence.plot.terms import STEPS, terms
 
 if TYPE_CHECKING:
     import xarray
@@ -68,10 +69,13 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "lens": lens(ds),
         "sinks": sinks(ds),
         "lm_head": LM_HEAD,
+        "steps": STEPS,
         "panels": panels(ds),
         "styles": {name: _style(name) for name in styled},
         "wordings": {name: asdict(wording) for name, wording in WORDINGS.items()},
         "palette": _palette(styled),
+        "terms": terms(),
+        "signed": {theme: opposed(theme) for theme in THEMES},
     }
 
 

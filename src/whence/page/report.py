@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput
-from whence.page import why
+from whence.page import whither, why
 from whence.page.bundle import script, style
 from whence.page.payload import payload
 from whence.page.templates import rendered
+from whence.plot.lens import is_read_out
 from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
@@ -20,34 +21,35 @@ if TYPE_CHECKING:
     import xarray
 
 
-def report(ds: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dataset | None = None) -> Path:
     """Writes a page about one text: one file that opens offline.
 
     Args:
-        ds: what `whence.measure` or `whence.why` gives
+        ds: what `whence.measure`, `whence.why`, or `read` or `trace` of a lens gives
         path: where the page is written
+        reasons: what `whence.why` gives for the same text, with which the page then begins
 
     Returns:
         The path of the page.
 
     Examples:
-        >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"])
+        >>> ds = whence.measure(whence.load(), "The keys to the cabinet [MASK] on the table.", ["attention", "mixing"])
         >>> whence.report(ds, "page.html").name
         'page.html'
     """
     file = Path(path)
     if not file.parent.is_dir():
         raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
-    if is_explained(ds):
-        file.write_text(explained(ds), encoding="utf-8")
+    if is_explained(ds) or is_read_out(ds):
+        file.write_text(disposed(ds) if is_read_out(ds) else explained(ds), encoding="utf-8")
         return file
     missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
     if missing or not hasattr(ds, "data_vars"):
         raise BadInput(
-            "A page shows what whence.measure or whence.why gives, with its layers and tokens, and"
+            "A page shows what whence.measure, whence.why or a lens gives, with its layers and tokens, and"
             f" {_what(ds, missing)} was given."
         )
-    file.write_text(page(ds), encoding="utf-8")
+    file.write_text(page(ds, reasons=reasons), encoding="utf-8")
     return file
 
 
@@ -57,19 +59,31 @@ def _what(ds: object, missing: set[str]) -> str:
     return f"a Dataset without the axis {' and '.join(sorted(missing))}"
 
 
-def page(ds: xarray.Dataset, beside: Mapping[str, xarray.Dataset] | None = None, state: str = "") -> str:
+def page(
+    ds: xarray.Dataset,
+    beside: Mapping[str, xarray.Dataset] | None = None,
+    state: str = "",
+    reasons: xarray.Dataset | None = None,
+) -> str:
     """The whole page as text; the content security policy lets only this style and this script run.
 
     `beside` holds what the sentence is looked at with: `edited`, a changed sentence; `other`, the same sentence in
-    another model. `state` is what is selected when the page opens, as it stands after # in an address.
+    another model. `reasons` is what whence.why gives for the sentence, with which the page begins. `state` is
+    what is selected when the page opens, as it stands after # in an address.
     """
     data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
+    data |= {} if reasons is None else {"why": why.payload(reasons)}
     return _rendered(data, "page")
 
 
 def explained(ds: xarray.Dataset) -> str:
     """The whole page of what whence.why gives, as text."""
     return _rendered(why.payload(ds), "why")
+
+
+def disposed(ds: xarray.Dataset) -> str:
+    """The whole page of what a lens reads or traces, as text."""
+    return _rendered(whither.payload(ds), "whither")
 
 
 def _rendered(data: dict[str, Any], entry: str) -> str:

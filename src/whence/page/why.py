@@ -9,7 +9,8 @@ import numpy as np
 from whence.citations import credit
 from whence.page.arrays import exact
 from whence.plot import legible
-from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES
+from whence.plot.palette import FURNITURE, SEQUENTIAL, THEMES, opposed
+from whence.plot.terms import terms
 from whence.plot.why import (
     CONSTANTS,
     LINE,
@@ -58,6 +59,7 @@ WORDS = {
     "answer": "The answer: choose a token",
     "predictions": "The predictions: choose one",
     "text": "The text, token by token",
+    "first": SINK,
     "sink": f"The {SINK} has {{value}} and is left out of the scale.",
     "at": "Dotted: where it is predicted.",
     "layer": "layer {layer}",
@@ -71,6 +73,13 @@ WORDS = {
     "more": "The table has {count} more.",
     "logit": "the logit of {token}",
     "lead": "the lead of {token} over {against}",
+    "source": "speaks for it",
+    "own": "what is left of {at} itself",
+    "against": "speaks against it",
+    "sure": "Exact: with the constants, the parts add up to {what}, {value}.",
+    "sunk": "The {sink} holds {value} and is drawn as a node of its own.",
+    "depths": "Where its parts sit, layer by layer",
+    "made": "What {what} is made of",
 }
 
 
@@ -93,8 +102,9 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
         "styles": {name: {part: SHADES[name][part] for part in ("title", "meaning")} for name in shades},
         "heat": _heat(ds),
         "words": WORDS,
+        "terms": terms(),
         "palette": {
-            theme: {**FURNITURE[theme], "sequential": SEQUENTIAL[theme], "diverging": DIVERGING[theme], "measures": {}}
+            theme: {**FURNITURE[theme], "sequential": SEQUENTIAL[theme], "diverging": opposed(theme), "measures": {}}
             for theme in THEMES
         },
         "state": f"token={found[0].position}&layer=0",
@@ -135,7 +145,9 @@ def _predicted(one: Explained, part: xarray.Dataset, ds: xarray.Dataset) -> dict
     bias = part["bias"].values if "bias" in part else np.zeros(part.sizes["layer"])
     return one._asdict() | {
         "finding": one.finding.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "title": one.title.replace(" %", "\N{NO-BREAK SPACE}%"),
         "rank": one.place,
+        "ids": part["alternative_token_id"].values.tolist() if "alternative_token_id" in part else [],
         "place": stands if answered else -1,
         "depth": None if depth is None else _rounded(depth),
         "bias": _rounded(bias),

@@ -66,6 +66,12 @@ BLACK: Color = ("#000000", "#f2f2f2")
 GREY: Color = ("#8c8c8c", "#8c8c8c")
 
 
+def opposed(theme: Theme) -> tuple[str, ...]:
+    """Signed parts of a prediction: what is against it, nothing, what is for it, as a scale with zero in the middle."""
+    ends, steps = (FURNITURE[theme]["against"], FURNITURE[theme]["paper"]), len(SEQUENTIAL[theme]) - 1
+    return (*(_between(ends, step / steps) for step in range(steps)), *SEQUENTIAL[theme])
+
+
 def amount(share: float, theme: Theme) -> str:
     """The colour of an amount between 0 and 1, as #rrggbb."""
     return _between(SEQUENTIAL[theme], share)

@@ -16,6 +16,8 @@ MEASURES = ("share", "dependence")
 SPACE, PIECE, LINE = "▁", "##", "⏎"
 SINK = "first token (sink)"
 CONSTANTS = "constants"
+BEST = 3  # tokens that a sentence names
+OPPOSED = 0.2  # of the largest part: what speaks against a prediction by less goes unsaid
 HONEST = 0.05  # parts are told in per cent where no more than this of their sizes goes against the rest
 
 
@@ -49,6 +51,10 @@ class Explained(NamedTuple):
     alternatives: list[tuple[str, float]]
     settled: int | None
     finding: str
+    title: str = ""
+    "what is predicted, with its probability, whatever it is compared with"
+    because: str = ""
+    "the three tokens that gave most, and what speaks against it"
 
 
 def is_explained(ds: Any) -> bool:
@@ -165,7 +171,7 @@ def number(value: float | np.floating[Any]) -> str:
 
 def _explained(ds: xarray.Dataset) -> Explained:
     position = int(ds["predicted"])
-    token, at = worded(str(ds["predicted_token"].values)), worded(str(ds["source_token"].values[position]))
+    token, at = _one_line(str(ds["predicted_token"].values)), worded(str(ds["source_token"].values[position]))
     against = worded(str(ds["against_token"].values)) if "against_token" in ds.coords else ""
     found = Explained(
         position,
@@ -179,7 +185,12 @@ def _explained(ds: xarray.Dataset) -> Explained:
         _settled(ds),
         "",
     )
-    return found._replace(finding=f"{_predicted(ds, found)}{_most(ds, found)}")
+    alone = found._replace(against="")
+    return found._replace(
+        finding=f"{_predicted(ds, found)}{_most(ds, found)}",
+        title=_predicted(ds, alone),
+        because=_because(ds, found),
+    )
 
 
 def _predicted(ds: xarray.Dataset, found: Explained) -> str:
@@ -200,7 +211,9 @@ def _most(ds: xarray.Dataset, found: Explained) -> str:
     sink = sink_of(ds, name, values)
     order = np.argsort(-values if found.logit >= 0 or name != "share" else values, kind="stable")
     best = [int(place) for place in order if place != sink][:2]
-    tokens = [f"“{worded(str(ds['source_token'].values[place]))}”" for place in best]
+    names = [worded(str(ds["source_token"].values[place])) for place in best]
+    alike = len(set(names)) < len(names)
+    tokens = [f"“{token}”" + f"({place})" * alike for token, place in zip(names, best, strict=True)]
     if name != "share":
         return f", and depends most on {_listed(tokens)}"
     parts = [f"{number(values[place])} from {token}" for place, token in zip(best, tokens, strict=True)]
@@ -209,6 +222,28 @@ def _most(ds: xarray.Dataset, found: Explained) -> str:
     logit = "the sum of its logits," if found.place is None else "its logit of"
     of = "of that" if found.against else f"of {logit} {number(found.logit)}"
     return f"; {of}, {_listed(parts)}"
+
+
+def _because(ds: xarray.Dataset, found: Explained) -> str:
+    """The three input tokens that gave most of it, and the one that speaks most against it, the sink left out."""
+    name = measures(ds)[0]
+    values = ds[name].isel(layer=0).values
+    sink = sink_of(ds, name, values)
+    order = [int(place) for place in np.argsort(-values, kind="stable") if place != sink and values[place] > 0]
+    if not order:
+        return ""
+    told = _listed([_part(ds, values, place) for place in order[:BEST]])
+    if name != "share":
+        return f"It depends most on {told}."
+    subject = f"Its lead over “{found.against}”" if found.against else "It"
+    last = int(values.argmin())
+    opposed = values[last] < -OPPOSED * values[order[0]] and last != sink
+    other = f"for “{found.against}”" if found.against else "against it"
+    return f"{subject} comes mostly from {told}" + (f"; {_part(ds, values, last)} speaks {other}." if opposed else ".")
+
+
+def _part(ds: xarray.Dataset, values: np.ndarray, place: int) -> str:
+    return f"“{worded(str(ds['source_token'].values[place]))}” ({number(values[place])})"
 
 
 def _listed(parts: list[str]) -> str:

@@ -59,7 +59,7 @@ def lm_head(
     The stages are those of Podkorytov et al. (2021).
 
     Examples:
-        >>> ds = whence.lm_head(whence.load(), "Paris is the capital of [MASK].", k=3)
+        >>> ds = whence.lm_head(whence.load(), "The keys to the cabinet [MASK] on the table.", k=3)
         >>> ds.place.dims
         ('layer', 'position', 'stage', 'candidate')
     """

@@ -68,7 +68,7 @@ def measure(
         more than half of the attention (mean of heads), and `head_sink` those of every head.
 
     Examples:
-        >>> ds = whence.measure(whence.load(), "Paris is the capital of [MASK].", ["attention", "mixing"], targets=[6])
+        >>> ds = whence.measure(whence.load(), "The keys to the cabinet [MASK] on the table.", ["mixing"], targets=[6])
         >>> dict(ds.mixing.sizes)
         {'analysis': 5, 'layer': 6, 'target': 1}
     """

@@ -88,7 +88,7 @@ def why(
         were; a dependence how it would change.
 
     Examples:
-        >>> ds = whence.why(whence.load(), "Paris is the capital of [MASK].")
+        >>> ds = whence.why(whence.load(), "The keys to the cabinet [MASK] on the table.")
         >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
         True
     """

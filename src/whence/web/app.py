@@ -5,29 +5,33 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
+import xarray
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.types import Lifespan
 
-from whence.errors import Unsupported
+from whence.errors import BadInput, Unsupported
 from whence.measures.registry import measures as registered
 from whence.models.load import Model
 from whence.page.bundle import style
 from whence.page.report import page as page_of
+from whence.page.why import payload as _reasons
+from whence.plot.why import is_explained
 from whence.web import answers, pages, wire
 from whence.web.guard import LOOPBACK, Guard
 from whence.web.jobs import Job
 from whence.web.limits import Limits
 from whence.web.results import Gone
-from whence.web.service import HEAD, WHENCE, Ask, Service
+from whence.web.service import ALONE, WHENCE, Ask, Service
 
 TICK = 0.1  # seconds between looks at the progress of a job
 RETRY = 500  # milliseconds after which a browser that lost the connection tries again
 BINARY = "application/octet-stream"
 NETCDF = "application/x-netcdf"
 Keys = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(,[0-9a-f]{32}){0,31}$")]
+Key = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Ticket = Annotated[str, Path(pattern=r"^[0-9A-Za-z_-]{16}$")]
 router = APIRouter()
 
@@ -48,6 +52,7 @@ class PageRequest(BaseModel):
     main: Keys
     edited: Keys | None = None
     other: Keys | None = None
+    why: Key | None = None
     state: Annotated[str, Field(max_length=20_000)] = ""
 
 
@@ -62,7 +67,7 @@ class Explorer(FastAPI):
         described = super().openapi()
         fields = described["components"]["schemas"]["Ask"]["properties"]
         fields["model"]["enum"] = list(self.service.models)
-        fields["measures"]["items"]["enum"] = [*registered(), HEAD]
+        fields["measures"]["items"]["enum"] = [*registered(), *ALONE]
         return described
 
 
@@ -182,6 +187,22 @@ async def results(
     return Response(body, media_type=BINARY)
 
 
+@router.get("/api/why/{key}", responses=answers.documented(410))
+async def why(key: Annotated[Key, Path()], service: Here) -> dict[str, Any]:
+    """Why a prediction is made, as the page reads it: the result of the measure `why`."""
+    return await asyncio.to_thread(lambda: _explained(service.results.get(key)))
+
+
+@router.get("/api/answer/{key}", responses=answers.documented(410))
+async def answer(key: Annotated[Key, Path()], service: Here) -> dict[str, Any]:
+    """What a decoder said: the result of the measure `answer`."""
+    dataset = service.results.get(key)
+    if "ended" not in dataset.attrs:
+        raise BadInput("This result is no answer; ask for the measure 'answer'.")
+    ended = bool(dataset.attrs["ended"])
+    return {"tokens": dataset["token"].values.tolist(), "text": dataset.attrs["answer"], "ended": ended}
+
+
 @router.get(
     "/api/netcdf/{keys}", response_class=Response, responses={200: {"content": {NETCDF: {}}}, **answers.documented(410)}
 )
@@ -205,9 +226,16 @@ async def saved(page_request: PageRequest, service: Here) -> Response:
 
     def written() -> str:
         others = {name: _merged(service, keys) for name, keys in beside.items()}
-        return page_of(_merged(service, page_request.main), others, page_request.state)
+        reasons = service.results.get(page_request.why) if page_request.why else None
+        return page_of(_merged(service, page_request.main), others, page_request.state, reasons)
 
     return HTMLResponse(await asyncio.to_thread(written), headers=_attached("whence.html"))
+
+
+def _explained(dataset: xarray.Dataset) -> dict[str, Any]:
+    if not is_explained(dataset):
+        raise BadInput("This result is not why a prediction is made; ask for the measure 'why'.")
+    return _reasons(dataset)
 
 
 def _merged(service: Service, keys: str) -> Any:

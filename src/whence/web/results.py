@@ -63,8 +63,7 @@ class Results:
 
     def merged(self, keys: Iterable[str]) -> xarray.Dataset:
         """Results of one sentence in one model as one Dataset."""
-        datasets = [self.get(key) for key in keys]
-        return datasets[0] if len(datasets) == 1 else merge(datasets)
+        return merge([self.get(key) for key in keys])
 
 
 def weight(dataset: xarray.Dataset) -> int:
@@ -75,9 +74,13 @@ def merge(datasets: list[xarray.Dataset]) -> xarray.Dataset:
     """One Dataset with the variables of all; they must be of the same sentence in the same model."""
     import xarray
 
+    if any("predicted" in dataset.dims or "ended" in dataset.attrs for dataset in datasets):
+        raise BadInput("Predictions and answers are asked for by themselves (/api/why, /api/answer), not put together.")
     same = {tuple(str(dataset.attrs[name]) for name in ("model", "revision", "text", "pair")) for dataset in datasets}
     if len(same) > 1 or len({_tokens(dataset) for dataset in datasets if "target_token_id" in dataset}) > 1:
         raise BadInput("These results are of different sentences or models; only parts of one can be put together.")
+    if len(datasets) == 1:
+        return datasets[0]
     datasets = _same_analyses(datasets)
     merged = xarray.merge(datasets, compat="override", join="exact", combine_attrs="override")
     for name in ("norms", "mixing", "rollout"):  # one result has some of their analyses, another has others

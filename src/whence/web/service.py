@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,12 +17,15 @@ from whence.measures.registry import measures as registered
 from whence.models.coded import own_mask
 from whence.models.encode import encode, limit
 from whence.sentence.measure import REMEDY, measure
+from whence.sentence.rather import measures_given
 from whence.text.sentence import sentence
 from whence.web.answers import TooLarge
+from whence.web.examples import examples
 from whence.web.jobs import Jobs, Progress
 from whence.web.lm_head import prediction
 from whence.web.results import Results, key
 from whence.web.unasked import planned
+from whence.web.why import MOST, answer, reasons
 
 if TYPE_CHECKING:
     import xarray
@@ -34,8 +37,12 @@ if TYPE_CHECKING:
 # measures that take longer than the forward pass by far, so that others may go first
 SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"})
 GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
-HEAD = "lm_head"
-ABOUT_HEAD = "What every stage of the LM head says, and the head after every layer."
+HEAD, WHY, ANSWER = "lm_head", "why", "answer"
+ALONE = {
+    HEAD: "What every stage of the LM head says, and the head after every layer.",
+    WHY: "What each token, at each layer, gave to a prediction.",
+    ANSWER: "What a decoder says next.",
+}
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
 FEWER = "ask for fewer measures or shorten the text"
@@ -56,7 +63,19 @@ class Ask(BaseModel):
     error: Annotated[float, Field(ge=0.005, le=0.5)] | None = None
     "Relative error up to which contributions may be estimated."
     positions: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=8)] | None = None
-    "Where the LM head is looked at, for the measure `lm_head`: masks, or the last token of a decoder, when not given."
+    "Where predictions are looked at, for `lm_head` and `why`: masks, or the last token of a decoder, when not given."
+    against: Annotated[int, Field(ge=0)] | None = None
+    "The number of the token from which `why` tells the prediction."
+    rather: bool = False
+    "Whether that is the second choice of the model where none is named."
+    chat: bool = False
+    "Whether the text is a message that the tokenizer's template makes a chat of."
+    answer: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=MOST)] | None = None
+    "The numbers of the answer's tokens, whose predictions `why` is about."
+    more: Annotated[int, Field(ge=1, le=64)] = 8
+    "How many tokens the measure `answer` adds to them."
+    spans: Literal["word", "line", "sentence", "paragraph", "turn"] | None = None
+    "By what `why` sums up."
 
 
 class Service:
@@ -74,6 +93,8 @@ class Service:
             measure(model, WARM, given_by(model.gives, ("attention", "mixing", "norms", "effective")) or "gradient")
             if HEAD in model.gives:
                 prediction(model, sentence(WARM), [1], False)
+            if measures_given(model):
+                reasons(model, sentence(WARM), _asked(Ask(**_FIRST), WHY), False, None, lambda done, of: None)
 
     def ask(self, query: Ask) -> tuple[str, str | None]:
         """The key of the result, and a ticket while it is not finished."""
@@ -90,10 +111,17 @@ class Service:
 
     def about(self) -> dict[str, Any]:
         """What can be asked for, and the limits."""
-        abouts = {name: row.about for name, row in registered().items()} | {HEAD: ABOUT_HEAD}
+        abouts = {name: row.about for name, row in registered().items()} | ALONE
         measures = {name: {"about": text, "slow": cost([name]) > 0} | planned(name) for name, text in abouts.items()}
         models = [_described(name, model) | {"pace": self._pace[model.id]} for name, model in self.models.items()]
-        return {"models": models, "measures": measures, "tokens": self.limits.tokens, "version": WHENCE}
+        offered = examples({model.anatomy.causal for model in self.models.values()})
+        return {
+            "models": models,
+            "measures": measures,
+            "examples": offered,
+            "tokens": self.limits.tokens,
+            "version": WHENCE,
+        }
 
     def _model(self, name: str) -> Model:
         if name not in self.models:
@@ -115,6 +143,10 @@ class Service:
         self._check(model, parsed, truncate)
         if names == [HEAD]:
             dataset = prediction(model, parsed, options["positions"], truncate)
+        elif names == [WHY]:
+            dataset = reasons(model, parsed, options, truncate, self.limits.memory, progress)
+        elif names == [ANSWER]:
+            dataset = answer(model, parsed, options, progress)
         else:
             began = time.monotonic()
             configured = with_options(names, options)
@@ -138,10 +170,15 @@ class Service:
             self._pace[model.id] = seconds / tokens**2
 
     def _check_names(self, model: Model, names: list[str]) -> None:
-        if HEAD in names and len(names) > 1:
-            raise BadInput("The measure 'lm_head' is asked for alone, because its axes are its own.")
-        if HEAD in names and HEAD not in model.gives:
+        alone = [name for name in names if name in ALONE]
+        if alone and len(names) > 1:
+            raise BadInput(f"The measure {alone[0]!r} is asked for alone, because its axes are its own.")
+        if alone and HEAD not in model.gives:
             raise Unsupported(f"The model {model.id!r} has no LM head that could be read.")
+        if ANSWER in names and not model.anatomy.causal:
+            raise Unsupported(f"The model {model.id!r} does not write on; an answer is asked of a decoder.")
+        if WHY in names and not measures_given(model):
+            raise Unsupported(f"What a prediction of the model {model.id!r} is made of cannot be told.")
 
     def _check(self, model: Model, parsed: Sentence, truncate: bool) -> None:
         try:
@@ -164,14 +201,29 @@ def cost(names: list[str]) -> int:
 
 def _options(names: list[str], query: Ask) -> dict[str, Any]:
     """The options of the request that its measures have; refuses names that are no measures."""
-    if names == [HEAD]:
-        return {"positions": query.positions}
+    if len(names) == 1 and names[0] in ALONE:
+        return _asked(query, names[0])
     known = registered()
-    unknown = [name for name in names if name not in known and name not in owners() and name != HEAD]
+    unknown = [name for name in names if name not in known and name not in owners() and name not in ALONE]
     if unknown:
         raise BadInput(f"There is no measure {unknown[0][:80]!r}; there are: {', '.join(known)}.")
-    having = {option for name in names if name != HEAD for option in known[owners().get(name, name)].options.names()}
+    having = {
+        option for name in names if name not in ALONE for option in known[owners().get(name, name)].options.names()
+    }
     return {"error": query.error} if query.error is not None and "error" in having else {}
+
+
+# which fields of a request belong to a measure that is asked for alone
+_FIELDS = {
+    HEAD: ("positions",),
+    WHY: ("positions", "against", "rather", "chat", "answer", "spans"),
+    ANSWER: ("chat", "answer", "more"),
+}
+_FIRST: dict[str, Any] = {"model": "", "text": WARM, "measures": [WHY], "rather": True, "positions": [1]}
+
+
+def _asked(query: Ask, name: str) -> dict[str, Any]:
+    return {field: getattr(query, field) for field in _FIELDS[name]}
 
 
 def _cut(model: Model, parsed: Sentence, truncate: bool) -> dict[str, int]:
@@ -199,7 +251,13 @@ def _described(name: str, model: Model) -> dict[str, Any]:
         "causal": anatomy.causal,
         "mask": model.tokenizer.mask_token is not None,
         "tokens": limit(anatomy, model.tokenizer),
-        "measures": [*given_by(model.gives, registered()), *({HEAD} & model.gives)],
+        "chat": bool(getattr(model.tokenizer, "chat_template", None)),
+        "measures": [
+            *given_by(model.gives, registered()),
+            *({HEAD} & model.gives),
+            *([WHY] if measures_given(model) else []),
+            *([ANSWER] if anatomy.causal and HEAD in model.gives else []),
+        ],
     }
 
 

@@ -19,23 +19,28 @@ class Unasked:
     options: Mapping[str, Any] = field(default_factory=dict)
     positions: bool = False
     "whether it is asked for at some tokens only"
+    read: str = ""
+    "where its result is read, /api/…/{key}, when it is not one of the arrays that are put together"
     view: str = ""
     "the view that waits for it: a picture by something else would be replaced while somebody reads it"
 
 
+# What is predicted and why is what a reader looks at first, as soon as there is a sentence to show it on.
 # Effective and null attention are large and seldom needed for long texts; the decomposition, by which the flow is
 # drawn, takes seconds; contributions are as accurate as hovering shows, and take the longest by far.
 PLAN: dict[str, Unasked] = {
     "attention": Unasked(0),
     "mixing": Unasked(0),
-    "norms": Unasked(1),
-    "effective": Unasked(1, most=300),
-    "null": Unasked(1, most=300),
-    "value_rank": Unasked(1),
-    "lm_head": Unasked(2, positions=True),
-    "decomposition": Unasked(3, most=80, view="flow"),
+    "answer": Unasked(1, read="answer"),
+    "why": Unasked(2, positions=True, read="why", view="hero"),
+    "norms": Unasked(3),
+    "effective": Unasked(3, most=300),
+    "null": Unasked(3, most=300),
+    "value_rank": Unasked(3),
+    "lm_head": Unasked(4, positions=True),
+    "decomposition": Unasked(5, most=80, view="flow"),
     "contribution": Unasked(
-        4,
+        6,
         most=40,
         offer="Contribution, from the input through all layers, is not measured unasked for more than 40 tokens: "
         "{tokens} take {time}.",

@@ -1,6 +1,7 @@
 """Ray: the same folder byte for byte, whatever becomes of the nodes."""
 
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -17,16 +18,21 @@ import whence
 from tests import tiny
 from tests.corpus.test_run import content
 from tests.families import build
+from whence.corpus.engines import Cluster
 from whence.corpus.engines import ray as engine
 from whence.corpus.parts import Part
+from whence.corpus.plan import planned
+from whence.corpus.store import at
+from whence.corpus.worker import Worker
 from whence.errors import BadInput, Unsupported
+from whence.models.fingerprint import hashed
 from whence.text.sentence import Sentence
 
 MEMORY = 80 * 2**20
+PARAMETERS = {"layers": None, "maps": False, "neighbours": 1, "by": ("class",), "too_long": "refuse"}
+PARAMETERS |= {"part_size": 2, "batch_tokens": 2048}
 # what of a Worker the engine looks at before it sends it away
-LIGHT = SimpleNamespace(
-    plan=SimpleNamespace(threads=1), model=SimpleNamespace(model=SimpleNamespace(device=torch.device("cpu")))
-)
+LIGHT = SimpleNamespace(plan=SimpleNamespace(threads=1), model=SimpleNamespace(device=torch.device("cpu")))
 DRIVER = """
 import os, sys, time
 import ray
@@ -58,14 +64,23 @@ def cluster():
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     from ray.cluster_utils import Cluster
 
-    found = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "object_store_memory": MEMORY, "include_dashboard": False},
-    )
+    head = {"num_cpus": 1, "object_store_memory": MEMORY, "include_dashboard": False}
+    found = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
     ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
     yield found
     ray.shutdown()
     found.shutdown()
+
+
+def patiently(start):
+    """Ray gives a node thirty seconds to start, which on a busy machine are not always enough."""
+    for _ in range(9):
+        try:
+            return start()
+        except Exception as error:  # Ray raises a plain one
+            if "timed out" not in str(error):
+                raise
+    return start()
 
 
 @pytest.mark.slow
@@ -73,7 +88,7 @@ def cluster():
 def test_a_node_is_killed_in_mid_run(model, cluster, tmp_path):
     asked = {"measures": ["mixing", "attention"], "part_size": 20, "threads": 1}
     whence.run(model, tiny.texts(500), out=tmp_path / "here", **asked)
-    second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+    second = patiently(lambda: cluster.add_node(num_cpus=1, object_store_memory=MEMORY))
     killed = []
 
     def kill(done, total):
@@ -152,13 +167,103 @@ def test_actors_end_with_their_driver(cluster):
         actor = int(driver.stdout.readline())
         os.kill(actor, 0)  # it is there
         driver.kill()
-    for _ in range(1200):  # a minute, which it never takes
+    for _ in range(6000):  # five minutes, which it never takes
         try:
             os.kill(actor, 0)
         except ProcessLookupError:
             return
         time.sleep(0.05)
     pytest.fail("the actor outlived its driver")
+
+
+@pytest.mark.parametrize(("address", "said"), [(None, "Ray does not start here"), ("auto", "no Ray cluster at 'auto'")])
+def test_a_cluster_that_does_not_start_is_one_sentence(model, tmp_path, monkeypatch, address, said):
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+
+    def late(**asked):
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", late)
+    with pytest.raises(BadInput, match=rf"{said} \(The current node timed out during startup\)\."):
+        whence.run(model, tiny.texts(4), "mixing", tmp_path / "run", engine="ray", address=address)
+
+
+@pytest.fixture
+def named(tmp_path):
+    """A model that was loaded by its name, and the folder that it came from."""
+    folder = tmp_path / "model"
+    build("llama", pad_token_id=0).save_pretrained(folder)
+    tiny.tokenizer().save_pretrained(folder)
+    return whence.load(folder), folder
+
+
+def shipped(model, tmp_path):
+    """As a worker gets it from the driver: pickled."""
+    plan = planned(model, ["mixing"], threads=1, **PARAMETERS)
+    sent = engine._shipped(Worker(model, plan, at(tmp_path / "run")), Cluster(model=hashed(model)))
+    return pickle.dumps(sent)
+
+
+def test_a_model_with_a_name_is_loaded_by_it(named, tmp_path):
+    """No weights are sent, and those that are found under the name are the same."""
+    model, _ = named
+    sent = shipped(model, tmp_path)
+    assert len(sent) < 20_000 < sum(parameter.nbytes for parameter in model.model.parameters())
+    worker = pickle.loads(sent).worker()
+    assert hashed(worker.model) == hashed(model) and worker.plan.measures == ("mixing",)
+    alone = whence.load(model.model, model.tokenizer)
+    assert len(shipped(alone, tmp_path)) > 100_000
+    assert (
+        hashed(pickle.loads(shipped(alone, tmp_path)).worker().model)["weights_sha256"]
+        == hashed(model)["weights_sha256"]
+    )
+
+
+def test_other_weights_under_the_same_name_are_refused(named, tmp_path):
+    model, folder = named
+    sent = shipped(model, tmp_path)
+    build("llama", seed=1, pad_token_id=0).save_pretrained(folder)
+    with pytest.raises(BadInput, match=r"^A Ray worker on .* with weights other than the run's .*send the model"):
+        pickle.loads(sent).worker()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_two_workers_that_load_it_themselves(named, cluster, tmp_path):
+    cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
+    asked = {"measures": ["mixing"], "part_size": 2, "threads": 1}
+    whence.run(named[0], tiny.texts(8), out=tmp_path / "here", **asked)
+    whence.run(named[0], tiny.texts(8), out=tmp_path / "there", engine="ray", workers=2, gpus_per_worker=0, **asked)
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+class Machines:
+    """What of Ray decides how many actors there are."""
+
+    def __init__(self, **resources):
+        self.resources, self.asked = resources, []
+
+    def cluster_resources(self):
+        return self.resources
+
+    def remote(self, **options):
+        self.asked.append(options)
+        return lambda kind: SimpleNamespace(remote=lambda shipped: object())
+
+
+@pytest.mark.parametrize(("gpus", "count"), [(None, 16), (0, 16), (0.5, 8), (1, 4), (2, 2)])
+def test_as_many_workers_as_there_are_gpus_for(gpus, count):
+    machines = Machines(CPU=16, GPU=4)
+    assert len(engine._actors(machines, LIGHT, None, None, gpus)) == count
+    assert machines.asked[0]["num_gpus"] == (gpus or 0)
+
+
+def test_more_gpus_than_there_are():
+    with pytest.raises(BadInput, match=r"^The Ray cluster has 4 GPUs, and one worker takes 8; give fewer"):
+        engine._actors(Machines(CPU=16, GPU=4), LIGHT, None, None, 8)
+    with pytest.raises(BadInput, match=r"^gpus_per_worker is a part of 1 or a whole number, and 1.5 was given"):
+        whence.run(tiny.model(), ["ada"], "mixing", gpus_per_worker=1.5)
 
 
 def test_without_the_package_it_says_what_to_install(model, tmp_path, monkeypatch):

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from tests.families import CONFIGS, DOUBLE, SINGLE
 from tests.measures.blocks import drawn
 from tests.measures.reference import apart, block_vectors, captured, ratios
-from whence.measures.norms.block import block_mixing, block_norms, probes, sketched_block_norms, slopes, standard_error
+from whence.linear.steps import Activated, Gated
+from whence.measures.norms.block import block_mixing, block_norms, probes, sketched_block_norms, standard_error
 from whence.measures.norms.maps import maps
 from whence.models.weights import Affine, FeedForward
 
@@ -57,18 +58,15 @@ def test_gated_slopes_are_complete_and_finite_from_nothing_to_a_thousand(activat
     identity = Affine(torch.eye(len(before), dtype=torch.float64), None)
     linear = Affine(torch.randn(len(before), len(before), dtype=torch.float64), None)
     forward = FeedForward(identity, linear, activation, identity)
-    slope, linear_slope = slopes(forward, before[None, None])
-    gate, up = before, before @ linear.weight
-    assert torch.isfinite(slope).all()
-    assert torch.allclose((gate * slope + up * linear_slope)[0, 0], activation(gate) * up, rtol=1e-9, atol=1e-12)
+    gated, up = Gated.of(forward, before[None]), before @ linear.weight
+    assert torch.isfinite(gated.slope).all()
+    parts = (before * gated.slope + up * gated.linear_slope)[0]
+    assert torch.allclose(parts, activation(before) * up, rtol=1e-9, atol=1e-12)
 
 
 def test_the_slope_of_a_straight_line_is_its_own():
-    identity = Affine(torch.eye(3), None)
-    forward = FeedForward(identity, None, lambda states: 0.25 * states + 7, identity)
-    slope, none = slopes(forward, torch.tensor([[[0.5, -2.0, 30.0]]]))
-    assert none is None
-    assert torch.allclose(slope, torch.tensor(0.25), rtol=1e-5)
+    line = Activated.of(lambda states: 0.25 * states + 7, torch.tensor([[0.5, -2.0, 30.0]]))
+    assert torch.allclose(line.slope, torch.tensor(0.25), rtol=1e-5)
 
 
 def test_the_sketch_has_the_error_it_says():

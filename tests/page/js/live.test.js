@@ -29,6 +29,7 @@ const measures = {
 /** @type {any} */
 const known = {
   measures,
+  examples: [],
   models: ["one", "two"].map((name) => ({ name, measures: Object.keys(measures), mask: true, pace: 1 })),
 };
 const tokens = (text) => text.split(" ").map((word) => ({ text: word, special: word === "[SEP]" }));

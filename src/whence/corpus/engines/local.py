@@ -6,12 +6,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from whence.corpus.engines import Cluster
     from whence.corpus.parts import Part
     from whence.corpus.worker import Prepared, Worker
 
 
 def work(
-    worker: "Worker", parts: Iterator["Part"], address: str | None = None, workers: int | None = None
+    worker: "Worker", parts: Iterator["Part"], cluster: "Cluster | None" = None
 ) -> Generator[dict[str, Any], None, None]:
     """The record of each part, as soon as it is written; after an early end, measured parts are still written."""
     writing: deque[Future[dict[str, Any]]] = deque()

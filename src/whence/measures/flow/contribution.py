@@ -172,7 +172,7 @@ def _exact(rows: Rows, norm: str) -> Float[Tensor, "layer target source"]:
     found = rows.states.new_zeros(rows.shape)
 
     def take(place: int, cells: Cells, arrived: Float[Tensor, "k u m"]) -> None:
-        found[cells] += _SIZES[norm](arrived)
+        found[cells] += _SIZES[norm](arrived).to(found.device)
 
     rows.send([(place, part) for place in range(len(rows.starts)) for part in vectors.split(size)], take)
     return found.sqrt()

@@ -7,9 +7,12 @@ is not; dependence needs the states alone, and one block's derivative at a time.
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from whence.measures.takes import Sizes, one_pass
 from whence.models.load import Model
 from whence.models.memory import Needs, budget, claim
+from whence.models.precision import COLUMNS, HALF
 
 MEMORY = 2**31  # for blocks that are kept and predictions that go together, unless there is less or a limit says so
 FORWARD, BACK = 1, 3  # squares alive in a block's own code: while it is run for its derivative, and per prediction
@@ -51,7 +54,7 @@ def _of_dependence(sizes: Sizes, predicted: int, model: Model, limit: int | None
     inside = BACK * sizes.square + (2 + sizes.gated) * sizes.hidden + 3 * sizes.states
     once = FORWARD * sizes.square + (3 + sizes.gated) * sizes.hidden + 6 * sizes.states
     once += sizes.block if sizes.half else 0
-    held = _held(sizes, predicted, model) + once + (sizes.blocks * sizes.block if sizes.half else 0)
+    held = _held(sizes, predicted, model) + once
     room = budget(Needs(0, held, lambda memory: memory, inside), model.device, limit, MEMORY)
     portion = max(1, min(predicted, room // inside))
     return Plan(1, portion, 1 + sizes.blocks, held + portion * inside)
@@ -62,8 +65,13 @@ def _held(sizes: Sizes, predicted: int, model: Model) -> int:
     with few states copies.
     """
     head = model.anatomy.head
-    copied = 0 if head is None else head.decoder.weight.numel() * sizes.number
+    copied = 0 if head is None else _copied(head.decoder.weight) * sizes.number
     return (sizes.blocks + 1) * sizes.states + 3 * predicted * sizes.states + copied
+
+
+def _copied(weight: Tensor) -> int:
+    """Entries of the output embeddings that are copied together: some columns where they are widened."""
+    return len(weight) * min(COLUMNS, weight.shape[1]) if weight.dtype in HALF else weight.numel()
 
 
 _PLANS = {"share": _of_shares, "dependence": _of_dependence}

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import vjp, vmap
 
 from whence.errors import VerificationFailed
-from whence.linear.secant import Backwards, head_at
+from whence.linear.secant import Backwards, head_at, precise_head
 from whence.linear.steps import Branches
 from whence.measures.flow.components import components
 from whence.models.anatomy import Anatomy
@@ -78,13 +78,14 @@ def shares(passed: Backwards, predicted: Sequence[Predicted], way: Way) -> Share
             logit, covectors, bias = (values.sum(dim=0, keepdim=True) for values in (logit, covectors, bias))
         parts, biases, blocks = [_part(covectors, last)], [bias.clone()], []
         for block, states in passed:
+            covectors, bias = covectors.to(states.device), bias.to(states.device)
             if way.components:
                 blocks.append(_by_component(block, states, covectors, bias, way.portion))
             covectors = _pulled(block, covectors, bias, way.portion)
             parts.append(_part(covectors, states))
             biases.append(bias.clone())
             way.progress()
-    shared = Shares(torch.stack(parts[::-1], dim=1), torch.stack(biases[::-1], dim=1), logit, *_stacked(blocks))
+    shared = Shares(_by_layer(parts, last), _by_layer(biases, last), logit, *_stacked(blocks))
     _check(passed.anatomy, shared)
     return shared
 
@@ -100,17 +101,24 @@ def dependence(
     covectors = covectors.sum(dim=0, keepdim=True) if way.together else covectors
     lengths = [covectors.norm(dim=-1)]
     for step in reversed(chain.steps):
-        covectors = _derived(step, covectors, way.portion)
+        covectors = _derived(step, covectors.to(step.states.device), way.portion)
         lengths.append(covectors.norm(dim=-1))
         way.progress()
-    return torch.stack(lengths[::-1], dim=1)
+    return _by_layer(lengths, lengths[0])
+
+
+def _by_layer(backwards: Sequence[Tensor], like: Tensor) -> Float[Tensor, "p layer *source"]:
+    """What was read off from the last layer to the first, each on its block's device."""
+    return torch.stack([values.to(like.device) for values in reversed(backwards)], dim=1)
 
 
 def logits(anatomy: Anatomy, states: Float[Tensor, "*p m"]) -> Float[Tensor, "*p v"]:
     """All that the head, as it was checked against the model, makes of states of the last layer."""
-    for step in (anatomy.final_norm, anatomy.narrowing, anatomy.head):
+    head, device = precise_head(anatomy), states.device
+    states = states.to(head.decoder.weight.device)
+    for step in (anatomy.final_norm, anatomy.narrowing):
         states = states if step is None else single(step)(states)
-    return states
+    return head(states).to(device)
 
 
 def _started(
@@ -119,11 +127,14 @@ def _started(
     """Each logit, its covector at the last layer, and what the head's constants gave to it."""
     logit, bias = (last.new_zeros(len(predicted)) for _ in range(2))
     covectors = last.new_zeros(len(predicted), *last.shape)
+    device = precise_head(anatomy).decoder.weight.device
     for place, each in enumerate(predicted):
         state = last[each.position][None]
         head, signs = head_at(anatomy, state, each.tokens), last.new_tensor(each.signs)
         logit[place] = logits(anatomy, state[0])[each.tokens] @ signs
-        covectors[place, each.position] = head.pull(signs[None, None], bias[place : place + 1])[0, 0]
+        constants = bias.new_zeros(1, device=device)
+        covectors[place, each.position] = head.pull(signs[None, None].to(device), constants)[0, 0].to(last.device)
+        bias[place] = constants[0].to(last.device)
     return logit, covectors, bias
 
 

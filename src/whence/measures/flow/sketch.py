@@ -78,7 +78,8 @@ class _Trial:
         lacking = {place: self.done[place] for place in places if self.done[place] < count}
 
         def take(place: int, cells: Cells, arrived: Float[Tensor, "k u m"]) -> None:
-            squares[(slice(lacking[place], count), *cells)] = torch.linalg.vector_norm(arrived, dim=-1).square()
+            arrived = torch.linalg.vector_norm(arrived, dim=-1).square().to(squares.device)
+            squares[(slice(lacking[place], count), *cells)] = arrived
 
         if lacking:
             vectors = [(place, self._probes(place, count)[done:]) for place, done in lacking.items()]

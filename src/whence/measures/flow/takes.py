@@ -94,14 +94,15 @@ class Chain:
 
     @property
     def held(self) -> int:
-        """Of each block attention and gain, queries, keys, values, heads, states; weights where they are widened."""
+        """Of each block attention and gain, queries, keys, values, heads, states; of one its weights if widened."""
         sizes = self.sizes
-        each = 2 * sizes.square + 6 * sizes.states + (sizes.block if sizes.half else 0)
-        return sizes.depth * each + one_pass(sizes, {}).held
+        each, widened = 2 * sizes.square + 6 * sizes.states, sizes.block if sizes.half else 0
+        return sizes.depth * each + widened + one_pass(sizes, {}).held
 
     def ways(self, vectors: int) -> int:
-        """Of all blocks by their parts, where so many vectors are enough to take them."""
-        return self.sizes.depth * self.way if vectors >= cost.PARTS else 0
+        """Of blocks by their parts, where vectors enough take them: all, or one where they hold copies."""
+        count = 1 if self.sizes.half else self.sizes.depth
+        return count * self.way if vectors >= cost.PARTS else 0
 
     @property
     def way(self) -> int:

@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from whence.linear.steps import Activated, Gated
+from whence.linear.secant import fed_and_finished
+from whence.linear.steps import Activated, Chain, Gated, Normed
 from whence.measures.norms.maps import maps
 from whence.measures.norms.vectors import (
     BUDGET,
@@ -33,7 +34,7 @@ from whence.measures.norms.vectors import (
 )
 from whence.models.block import Block
 from whence.models.precision import single
-from whence.models.weights import FeedForward, Norm, Parts
+from whence.models.weights import Norm, Parts
 
 # pairs and neurons at a time: their pre-activations (4 MB in float32) are made, weighed and used up within the cache
 PAIRS, TILE = 2048, 512
@@ -67,8 +68,8 @@ def block_mixing(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b t"
     r_i = |N_i sum_{j != i} z_ij| / (|N_i sum_{j != i} z_ij| + |N_i z_ii|): the norm of the sum, which needs no pairs.
     """
     block = single(block)
-    answer = response(block)
-    kept, taken = _kept(block, answer).norm(dim=-1), _taken(block, answer).norm(dim=-1)
+    chains = _chains(block)
+    kept, taken = _kept(block, *chains).norm(dim=-1), _taken(block, *chains).norm(dim=-1)
     return (taken / (taken + kept)).masked_fill(~mask.to(taken.device), 0)
 
 
@@ -82,83 +83,35 @@ def standard_error(width: int, count: int) -> float:
     return ((1 - count / width) / (2 * count)) ** 0.5
 
 
-@dataclass(frozen=True)
-class Response:
-    """The feed-forward half of a block, frozen at the real state: a linear map for each target, without biases."""
-
-    parts: Parts
-    read_scale: Float[Tensor, "b t 1"]
-    slope: Float[Tensor, "b t n"]
-    linear_slope: Float[Tensor, "b t n"] | None
-    branch_scale: Float[Tensor, "b t 1"]
-    final_scale: Float[Tensor, "b t 1"]
-
-    def fed(self, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b t m"]:
-        """What the feed-forward makes of this share of what it reads, as it joins the residual."""
-        forward, norms = self.parts.neurons, self.parts.feed_forward_norms
-        read = _linear(norms.before, vectors) * self.read_scale
-        hidden = read @ forward.activated.weight * self.slope
-        if forward.linear is not None and self.linear_slope is not None:
-            hidden = hidden + read @ forward.linear.weight * self.linear_slope
-        return _linear(norms.inside, hidden @ forward.down.weight) * self.branch_scale
-
-    def finished(self, vectors: Float[Tensor, "b t m"]) -> Float[Tensor, "b t m"]:
-        """Past the norm after the second residual."""
-        return _linear(self.parts.feed_forward_norms.after, vectors) * self.final_scale
-
-
-def response(block: Block) -> Response:
-    """The block's feed-forward at the states of this pass."""
-    parts = anatomy_of(block)
-    norms, state = parts.feed_forward_norms, block.input if parts.parallel else block.middle
-    read = state if norms.before is None else norms.before(state)
-    branch = parts.feed_forward(read)
-    inside = branch if norms.inside is None else norms.inside(branch)
-    slope, linear_slope = slopes(parts.neurons, read)
-    return Response(
-        parts,
-        read_scale=_scale(norms.before, state),
-        slope=slope,
-        linear_slope=linear_slope,
-        branch_scale=_scale(norms.inside, branch) * parts.residual_scale,
-        final_scale=_scale(norms.after, block.middle + inside * parts.residual_scale),
-    )
-
-
-def slopes(
-    forward: FeedForward, read: Float[Tensor, "b t m"]
-) -> tuple[Float[Tensor, "b t n"], Float[Tensor, "b t n"] | None]:
-    """Per neuron and target, the slope of the pre-activation and, in gated forms, that of the linear part."""
-    if forward.linear is None:
-        return Activated.of(forward.activation, forward.activated(read)).slope, None
-    gated = Gated.of(forward, read)
-    return gated.slope, gated.linear_slope
-
-
 def _norms(
     block: Block, mask: Bool[Tensor, "b s"], rotation: Float[Tensor, "m k"] | None, budget: int
 ) -> Float[Tensor, "b t s"]:
     fused = _fused(anatomy_of(block), rotation)
 
     def measure(alone: Block) -> Float[Tensor, "t s"]:
-        answer = response(alone)
-        lengths = _by_attention(alone) if fused.parts.parallel else _from_others(alone, answer, fused, budget)
-        lengths.diagonal().copy_(_kept(alone, answer)[0].norm(dim=-1))
+        chains = _chains(alone)
+        lengths = _by_attention(alone) if fused.parts.parallel else _from_others(alone, *chains, fused, budget)
+        lengths.diagonal().copy_(_kept(alone, *chains)[0].norm(dim=-1))
         return lengths
 
     return by_sequence(block, mask, measure)
 
 
-def _kept(block: Block, answer: Response) -> Float[Tensor, "b t m"]:
+def _chains(block: Block) -> tuple[Chain, Chain]:
+    """The block's feed-forward and the norm behind it, at the states of this pass."""
+    return fed_and_finished(anatomy_of(block), block.input, block.middle)
+
+
+def _kept(block: Block, fed: Chain, finished: Chain) -> Float[Tensor, "b t m"]:
     """N_i z_ii: what each token gave itself, residual and all."""
     kept = settled(block, branched(block, own(block)) + block.input)
-    return answer.finished(kept + answer.fed(block.input if answer.parts.parallel else kept))
+    return finished.push(kept + fed.push(block.input if anatomy_of(block).parallel else kept))
 
 
-def _taken(block: Block, answer: Response) -> Float[Tensor, "b t m"]:
+def _taken(block: Block, fed: Chain, finished: Chain) -> Float[Tensor, "b t m"]:
     """N_i sum_{j != i} z_ij: what all others gave together; in a parallel block the feed-forward has none of it."""
     taken = settled(block, branched(block, total(block) - own(block)))
-    return answer.finished(taken if answer.parts.parallel else taken + answer.fed(taken))
+    return finished.push(taken if anatomy_of(block).parallel else taken + fed.push(taken))
 
 
 def _by_attention(block: Block) -> Float[Tensor, "t s"]:
@@ -192,10 +145,9 @@ def _fused(parts: Parts, rotation: Float[Tensor, "m k"] | None) -> _Fused:
     return _Fused(parts, past, into, down)
 
 
-def _from_others(block: Block, answer: Response, fused: _Fused, budget: int) -> Float[Tensor, "t s"]:
+def _from_others(block: Block, fed: Chain, finished: Chain, fused: _Fused, budget: int) -> Float[Tensor, "t s"]:
     """|N_i z_ij| for all pairs, without the residual."""
-    factor = answer.read_scale * answer.branch_scale
-    counts = [(slope * factor)[0] for slope in (answer.slope, answer.linear_slope) if slope is not None]
+    counts = [(slope * _scale(fed))[0] for slope in _slopes(fed)]
     lengths = block.input.new_zeros(block.attention.shape[-2:])
     rows = max(1, min(PAIRS, budget // max(TILE, fused.down.shape[-1])))
     buffers = [block.input.new_empty(rows * size) for size in (fused.down.shape[-1], TILE, TILE)]
@@ -207,7 +159,7 @@ def _from_others(block: Block, answer: Response, fused: _Fused, budget: int) -> 
                 hidden.addcmul_(product(buffers[2], seen, share[..., tile]), count[targets, tile])
             vectors.flatten(0, 1).addmm_(hidden.flatten(0, 1), fused.down[tile])
         lengths[targets, sources] = vectors.norm(dim=-1).T
-    return lengths * (arrival_scale(block) * answer.final_scale)[0].abs()
+    return lengths * (arrival_scale(block) * _scale(finished))[0].abs()
 
 
 def _rotation(width: int, count: int, seed: int) -> Float[Tensor, "m k"]:
@@ -220,5 +172,12 @@ def _linear(norm: Norm | None, vectors: Tensor) -> Tensor:
     return vectors if norm is None else norm.linear(vectors)
 
 
-def _scale(norm: Norm | None, states: Float[Tensor, "b t m"]) -> Float[Tensor, "b t 1"]:
-    return torch.ones_like(states[..., :1]) if norm is None else norm.scale(states)
+def _scale(chain: Chain) -> Float[Tensor, "b t 1"] | float:
+    """The norms' scales and the chain's factor: one number per target."""
+    return math.prod((step.scale for step in chain.steps if isinstance(step, Normed)), start=chain.factor)
+
+
+def _slopes(fed: Chain) -> list[Float[Tensor, "b t n"]]:
+    """Per neuron and target, the slope of the pre-activation and, in gated forms, that of the linear part."""
+    (neurons,) = (step for step in fed.steps if isinstance(step, Activated | Gated))
+    return [neurons.slope] if isinstance(neurons, Activated) else [neurons.slope, neurons.linear_slope]

@@ -16,6 +16,7 @@ import * as prediction from "./views/prediction.js";
 import { chosen, create } from "./core/state.js";
 import * as tabs from "./views/tabs.js";
 import * as whence from "./views/whence.js";
+import * as why from "./views/why.js";
 
 /**
  * @typedef {import("./core/data.js").Data} Data
@@ -26,16 +27,18 @@ import * as whence from "./views/whence.js";
  */
 
 /** Named as in the table of whence.page.payload, which knows what each needs. @type {Record<string, View>} */
-const PANELS = { left, whence, flow, maps, heads, prediction, perturb, compare };
+const PANELS = { why, left, whence, flow, maps, heads, prediction, perturb, compare };
+/** What each is called, and the question it answers. @type {Record<string, [string, string]>} */
 const NAMES = {
-  left: "What is left",
-  whence: "Whence",
-  flow: "Flow",
-  maps: "Maps",
-  heads: "Heads",
-  prediction: "LM head",
-  perturb: "Perturb",
-  compare: "Compare",
+  why: ["Why this token", "What is the prediction made of, and where in depth does it fall?"],
+  left: ["What is left", "How much of each token is still its own, or came from others?"],
+  whence: ["Where from", "Where did one token come from, layer by layer?"],
+  flow: ["Flow", "What does a token go back to, and by which way?"],
+  maps: ["Who from whom", "Who takes how much from whom?"],
+  heads: ["Heads", "What do the heads do?"],
+  prediction: ["LM head", "What is predicted, and since when?"],
+  perturb: ["What if", "What does a change of the sentence change?"],
+  compare: ["Compare", "Do two measures, or two models, agree?"],
 };
 
 /**
@@ -105,14 +108,18 @@ function build(root) {
 
 function draw(frame, data, state) {
   const palette = data.palette[state.shade];
-  const more = { perturb: state.live || data.beside?.edited, prediction: state.live?.predicts(data.attrs.model) };
+  const more = {
+    why: data.why || state.live?.awaited("hero"),
+    perturb: state.live || data.beside?.edited,
+    prediction: state.live?.predicts(data.attrs.model),
+  };
   const views = Object.keys(PANELS).filter((name) => data.panels.includes(name) || more[name]);
   /** @type {string[][]} */
-  const titles = views.map((name) => [name, NAMES[name]]);
+  const titles = views.map((name) => [name, ...NAMES[name]]);
   const view = chosen(state.view, titles);
   header.render(frame.header, data, state, palette);
   tabs.render(frame.list, titles, view, (name) => state.set({ view: name }));
-  bar.render(frame.choices, data, state, PANELS[view]?.perHead?.(data, state) ?? false);
+  bar.render(frame.choices, data, state, PANELS[view]?.perHead?.(data, state) ?? false, PANELS[view] === why);
   for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
   for (const [name, { whole }] of frame.panels)
     hide(whole, name !== view, frame.list.querySelector("[aria-selected=true]"));

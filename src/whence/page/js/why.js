@@ -3,8 +3,10 @@
 
 import { open } from "./core/data.js";
 import { h, kept, once } from "./core/dom.js";
-import { choice, layerName } from "./core/explained.js";
+import { choice, layerName, storyOf } from "./core/explained.js";
 import { create } from "./core/state.js";
+import * as depths from "./views/depths.js";
+import * as hero from "./views/hero.js";
 import * as notes from "./views/notes.js";
 import * as reasons from "./views/reasons.js";
 import * as shaded from "./views/shaded.js";
@@ -66,10 +68,15 @@ function mount(root, themed, data, notebook, alone) {
 function draw(root, data, state, palette) {
   const parts = once(root, () => build(root, data)),
     chosen = choice(data, state);
-  parts.finding.textContent = chosen.one.finding;
+  hero.render(parts.header, storyOf(data, chosen.at, state.token), palette, (place) => {
+    const asked = data.predicted.find((one) => one.place === place || (one.place < 0 && one.position === place));
+    state.set({ token: asked ? asked.position : place });
+  });
   controls(parts, data, state, chosen);
   shaded.render(parts.text, data, chosen, palette, (at) => state.set({ token: data.predicted[at].position }));
-  reasons.render(parts.below, data, state, chosen, palette);
+  const go = (layer) => state.set({ layer });
+  if (data.variables[chosen.shade.name].shape[1] > 1) depths.render(parts.grid, data, chosen, palette, go);
+  reasons.render(parts.below, data, go, chosen, palette);
 }
 
 /** @param {HTMLElement} root @param {Explained} data */
@@ -77,19 +84,25 @@ function build(root, data) {
   const { attrs, tokens, layers, predicted } = data;
   const counts = `${tokens.length} tokens, ${layers.length - 1} layers`,
     model = [attrs.model, attrs.revision && `@ ${attrs.revision.slice(0, 12)}`].filter(Boolean).join(" ");
-  const finding = h("h1", {}),
-    several = predicted.length > 1 ? `, ${predicted.length} predictions` : "",
-    about = h("p", { class: "subtitle" }, h("bdi", {}, model), ` · ${counts}${several}`),
-    header = h("header", { class: "header" }, finding, about),
+  const several = predicted.length > 1 ? `, ${predicted.length} predictions` : "",
+    about = h(
+      "p",
+      { class: "eyebrow" },
+      h("strong", { class: "wordmark" }, "whence"),
+      h("bdi", {}, model),
+      ` · ${counts}${several}`,
+    ),
+    header = h("header", { class: "header hero" }),
     choices = h("div", { class: "choices" }),
     theme = h("button", { type: "button", class: "theme" }),
     bar = h("nav", { class: "bar", "aria-label": "Selection" }, h("div", { class: "selection" }, choices, theme)),
     text = h("section", {}),
+    grid = h("section", { class: "depths" }),
     below = h("section", { class: "panel" }),
     foot = h("footer", { class: "notes" });
-  root.append(header, bar, text, below, foot);
+  root.append(about, header, bar, text, grid, below, foot);
   notes.render(foot, /** @type {any} */ (data));
-  return { finding, choices, theme, text, below };
+  return { header, choices, theme, text, grid, below };
 }
 
 /**

@@ -24,7 +24,9 @@ import { number, percent } from "./scale.js";
  *   absent: Record<string, number[]>, predictions: Prediction[], lens: Lens[], lm_head: Record<string, string>,
  *   sinks: { words?: Record<string, string>, rows?: string[], heads?: string[][] },
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
+ *   terms: Record<string, string>, signed: Record<string, string[]>, steps: Record<string, string>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
+ *   why?: any,
  *   cache: Map<string, any> }} Data
  * @typedef {(data: Data, name: string, layer: number, head?: number | "mean") => Float32Array} OneMap
  */
@@ -43,7 +45,9 @@ export async function open(payload, { bytes = null, before = null } = {}) {
   for (const one of arrays) if (one.of) one.of = one.of.map((name) => variables[name]);
   const beside = {};
   for (const [name, one] of Object.entries(payload.beside ?? {})) beside[name] = await open(one);
-  return { ...payload, variables: { ...before?.variables, ...variables }, beside, cache: before?.cache ?? new Map() };
+  const why = payload.why ? await open(payload.why) : before?.why;
+  const kept = { variables: { ...before?.variables, ...variables }, cache: before?.cache ?? new Map() };
+  return { ...payload, ...kept, beside, why };
 }
 
 /** The map of one layer, target by source. What a causal model cannot see is NaN. @type {OneMap} */

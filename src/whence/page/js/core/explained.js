@@ -3,13 +3,15 @@
 
 import { plane, said } from "./data.js";
 import { nice, percent } from "./scale.js";
+import { partsOf } from "./story.js";
 
 /**
  * @typedef {import("./data.js").Data} Data
  * @typedef {{ position: number, token: string, at: string, probability: number, logit: number, rank: number | null,
- *   place: number, against: string, alternatives: [string, number][], settled: number | null, finding: string,
- *   depth: number[] | null, bias: number[], sizes: (number | null)[] }} Predicted  `place` is where its token stands in
- *   the text, -1 where it does not; `sizes` by layer what the sizes of its parts add up to, null where some cancel
+ *   place: number, against: string, alternatives: [string, number][], ids: number[], settled: number | null,
+ *   finding: string, title: string, because: string, depth: number[] | null, bias: number[],
+ *   sizes: (number | null)[] }} Predicted  `place` is where its token stands in the text, -1 where it does not; `sizes`
+ *   by layer what the sizes of its parts add up to, null where some cancel
  * @typedef {{ name: string, title: string, by: "sum" | "length", most: string, key: string, meaning: string }} Shade
  * @typedef {{ text: string, shown: string, read: string, word: string, special: boolean, gap: boolean, line: boolean,
  *   span: number }} Piece  a token of the text: `read` as people read it, `gap` a space before, `line` a break behind
@@ -26,10 +28,7 @@ import { nice, percent } from "./scale.js";
  */
 export function choice(data, state) {
   const shade = data.shades.find(({ name }) => name === state.show) ?? data.shades[0],
-    at = Math.max(
-      data.predicted.findIndex(({ position }) => position === state.token),
-      0,
-    );
+    at = predictionAt(data, state.token);
   const variable = data.variables[shade.name],
     layers = variable.shape[1],
     layer = Math.min(state.layer, layers - 1),
@@ -40,6 +39,23 @@ export function choice(data, state) {
     sink = layers > 1 ? sinkOf(data, input, one.position) : -1;
   const format = layers > 1 ? decimal : percent;
   return { at, layer, shade, one, row, sink, end: ending(input, sink), signed: all.some((value) => value < 0), format };
+}
+
+/** Which prediction stands at this position; the first where none does. @param {Explained} data @param {number} at */
+export function predictionAt({ predicted }, at) {
+  return Math.max(
+    predicted.findIndex(({ position }) => position === at),
+    0,
+  );
+}
+
+/**
+ * The position of the prediction that a place of the text stands for: its own in an answer, else where it is predicted;
+ * -1 where nothing is.
+ * @param {Explained} data @param {number} at
+ */
+export function askedAt({ predicted }, at) {
+  return predicted.find(({ place, position }) => (place >= 0 ? place : position) === at)?.position ?? -1;
 }
 
 /**
@@ -79,6 +95,11 @@ export function bySpan({ tokens, spans }, { row, shade, one, layer, sink }) {
   return all.filter(({ value }) => value).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
 }
 
+/** All layers of what is chosen, layer by layer. @param {Explained} data @param {Chosen} chosen */
+export function allLayers(data, { shade, at }) {
+  return plane(data.variables[shade.name], at);
+}
+
 /** How a layer is spoken of. @param {Explained} data @param {number} layer */
 export function layerName({ layers, words }, layer) {
   return layers[layer] === 0 ? words.embeddings : said(words.layer, { layer: layers[layer] });
@@ -95,4 +116,50 @@ export function decimal(value) {
 /** A token inside a sentence. @param {string} token */
 export function quoted(token) {
   return `“\u2068${token}\u2069”`;
+}
+
+/**
+ * The parts of a prediction as the first picture tells them, whatever else is chosen.
+ * @param {Explained} data @param {number} at  which prediction @param {number} token  the chosen token
+ * @returns {import("../views/hero.js").Story}
+ */
+export function storyOf(data, at, token) {
+  const { words, predicted } = data,
+    one = predicted[at],
+    shade = data.shades[0],
+    whole = plane(data.variables[shade.name], at),
+    row = whole.subarray(0, data.tokens.length),
+    sink = sinkOf(data, row, one.position),
+    constant = shade.by === "sum" ? one.bias[0] : 0,
+    inText = predicted.some(({ place }) => place >= 0);
+  const names = { token: quoted(one.token), against: quoted(one.against), at: quoted(one.at) },
+    what = said(one.against ? words.lead : words.logit, names);
+  const sunk = sink >= 0 ? said(words.sunk, { sink: words.first, value: decimal(row[sink]) }) : "";
+  return {
+    id: JSON.stringify([data.attrs.text, one.position, one.token, one.against]),
+    title: one.title,
+    strong: [one.token, percent(one.probability)],
+    because: one.because,
+    made: said(words.made, { what }),
+    words: data.tokens,
+    parts: partsOf(row, { own: one.position, sink, constant }),
+    own: one.rank === null ? -1 : one.position,
+    predicted: new Set(inText ? predicted.map(({ place }) => place) : predicted.map(({ position }) => position)),
+    ghost: inText || !data.causal ? "" : one.token,
+    chosen: token,
+    end: ending(row, sink),
+    format: decimal,
+    legend: [
+      ["source", words.source],
+      ["own", said(words.own, names)],
+      ["constant", words.constants],
+      ["against", words.against],
+    ],
+    constants: words.constants,
+    first: words.first,
+    terms: data.terms,
+    sure: [sunk, shade.by === "sum" ? said(words.sure, { what, value: decimal(one.logit) }) : shade.meaning]
+      .filter(Boolean)
+      .join(" "),
+  };
 }

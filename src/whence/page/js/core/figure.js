@@ -3,13 +3,14 @@
 
 import { h, once } from "./dom.js";
 import { buttons } from "./leave.js";
+import { explained } from "./terms.js";
 
 /**
  * @typedef {import("./leave.js").Table} Table
  * @typedef {import("./scale.js").Palette} Palette
  * @typedef {{ pictures(palette: Palette): SVGElement[], table(): Table, also: { name: string, table(): Table } | null,
- *   palette: Palette, name: string, title: string, subtitle: string, credit: string }} Held  what can leave, on
- *   white whatever the theme; `also` is a second table, for what is drawn beside the first
+ *   palette: Palette, name: string, title: string, subtitle: string, told: string,
+ *   credit: string }} Held  what can leave, on white whatever the theme; `also` is a second table, for what is drawn beside the first
  * @typedef {{ held: Held, say(title: string, subtitle: string, also?: Held["also"]): void, choices: HTMLElement,
  *   body: HTMLElement, leave: HTMLElement }} Figure
  */
@@ -29,6 +30,7 @@ export function figure(container, data, name) {
       subtitle: "",
       credit: data.credit ?? "",
       name,
+      told: "",
     };
     const heading = h("h2", {}),
       below = h("p", { class: "subtitle" }),
@@ -39,7 +41,8 @@ export function figure(container, data, name) {
     const say = (title, subtitle, also = null) => {
       Object.assign(held, { title, subtitle, also });
       heading.textContent = title;
-      below.textContent = subtitle;
+      if (held.told !== subtitle) below.replaceChildren(...explained(subtitle, data.terms));
+      held.told = subtitle;
       out.fresh();
     };
     return { held, say, choices, body, leave: out.row };

@@ -3,6 +3,7 @@
 
 /**
  * @typedef {{ paper: string, ink: string, muted: string, special: string, line: string, soft: string, link: string,
+ *   source: string, own: string, against: string, constant: string,
  *   sequential: string[], diverging: string[], measures: Record<string, string> }} Palette
  * @typedef {{ limit: number, signed: boolean, rgb(value: number): number[], color(value: number): string }} Scale
  */

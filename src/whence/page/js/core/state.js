@@ -6,8 +6,9 @@
  * @typedef {{ data: Data, live: any, shade: string, layer: number, token: number, source: number,
  *   head: number | "mean", view: string, show: string, map: string, maps: string, minus: string, tiles: string,
  *   flow: string, links: string, keep: any, field: string, against: string, theme: string, other?: string,
- *   edited?: string, asked?: string, set(changes: Record<string, any>): void, address(): string,
- *   follow(data: Data): void, save(): void }} State  the selection, the same for every view: `layer` is a place among
+ *   edited?: string, asked?: string, at: any, depth: any, rather?: string, chat?: string, generate?: string,
+ *   spans?: string, set(changes: Record<string, any>): void, address(): string, follow(data: Data): void,
+ *   save(): void }} State  the selection, the same for every view: `layer` is a place among
  *   the layers, `shade` the theme as drawn, `live` what a live page can be asked for, `keep` a share or ""
  */
 
@@ -28,12 +29,16 @@ const READ = {
   keep: (text) => (Number(text) >= 0 && Number(text) <= 1 ? Number(text) : -1),
   field: String,
   against: String,
+  depth: (text) => (/^\d+$/.test(text) ? Number(text) : -1), // among the layers of the prediction, from the embeddings
+  at: (text) => (/^\d+$/.test(text) ? Number(text) : -1), // the prediction that the page is about
   theme: (text) => (["light", "dark"].includes(text) ? text : -1),
 };
 const WRITE = { layer: (value, data) => data.layers[value] };
 // What was asked for, beside what is selected: only a live page has them.
 export const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
-const PLACES = ["layer", "token", "source", "head"]; // mean nothing in another sentence
+ASKED.push("rather", "chat", "generate", "spans"); // of the prediction
+
+const PLACES = ["layer", "token", "source", "head", "at", "depth"]; // mean nothing in another sentence
 
 /**
  * `change` is called after each `set`. Inside another page, `alone`, the address is not ours.

@@ -48,6 +48,16 @@ export async function received(keys, before, signal) {
   return open(payload, { bytes: { buffer, start: 4 + length }, before });
 }
 
+// Why a prediction is made: the result with this key.
+export async function reasons(key, signal) {
+  return open(await read(await reached(`/api/why/${key}`, { signal }), "json", signal));
+}
+
+// What a decoder said: the result with this key.
+export async function answer(key, signal) {
+  return read(await reached(`/api/answer/${key}`, { signal }), "json", signal);
+}
+
 export async function page(wanted) {
   return read(await reached("/api/page", posted(wanted)), "blob");
 }

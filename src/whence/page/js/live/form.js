@@ -7,7 +7,7 @@ import { entered } from "../core/walk.js";
 /**
  * @typedef {import("./next.js").Known} Known
  * @typedef {{ submit(): void, cancel(): void, save(how: string): void, more(): void,
- *   measure(name: string): void }} Acts
+ *   measure(name: string): void, example(one: { text: string, model: string }): void }} Acts
  * @typedef {{ busy: boolean, said: string, share: number, alarm: string,
  *   offer: { name: string, words: string } | null }} Work
  */
@@ -21,9 +21,10 @@ const WAYS = [
 
 /**
  * Builds the form; what comes back reads and fills it and shows how the work goes.
- * @param {HTMLElement} container @param {Known} known @param {Acts} acts
+ * @param {HTMLElement} container @param {HTMLElement} ways  where it is said how a page leaves @param {Known} known
+ * @param {Acts} acts
  */
-export function form(container, known, acts) {
+export function form(container, ways, known, acts) {
   const text = area("text", "2", "Sentence", "Type a sentence; [MASK] hides a word"),
     pair = area("pair", "1", "Second sentence", "A second sentence that the model reads with the first");
   const second = button("", () => {
@@ -43,13 +44,9 @@ export function form(container, known, acts) {
     go = h("button", { type: "submit", class: "go" }, "Measure"),
     progress = work(go, acts);
   const leave = WAYS.map(([name, about]) => button(name, () => acts.save(name), { title: about, "aria-label": about }));
-  const choices = [
-    go,
-    h("label", { class: "choice", ...many }, h("span", {}, "Model"), model),
-    ...[second, extra.whole, h("span", { class: "ways" }, "Save", ...leave)],
-  ];
-  const whole = h("form", { class: "ask", "aria-label": "What to measure" }, text, pair);
-  whole.append(h("div", { class: "choices" }, ...choices), ...progress.parts);
+  const choices = [h("label", { class: "choice", ...many }, h("span", {}, "Model"), model), ...[second, extra.whole]];
+  const whole = h("form", { class: "ask", "aria-label": "What to measure" }, text, go, pair);
+  whole.append(h("div", { class: "choices" }, offered(known, acts), begin(), ...choices), ...progress.parts);
   whole.onsubmit = (event) => {
     event.preventDefault();
     acts.submit();
@@ -57,6 +54,7 @@ export function form(container, known, acts) {
   for (const field of [text, pair]) entered(field, acts.submit);
   model.onchange = () => extra.offer(model.value, extra.asked().measures);
   container.append(whole);
+  ways.append("Share", ...leave);
   return {
     show: progress.show,
     asked: () => ({
@@ -72,6 +70,35 @@ export function form(container, known, acts) {
       extra.offer(ask.model, ask.measures, ask.truncate === "1");
     },
   };
+}
+
+/**
+ * Sentences to begin with; one that no model here can answer is told, not asked.
+ * @param {Known} known @param {Acts} acts
+ */
+function offered({ models, examples }, acts) {
+  const row = h("div", { class: "examples", role: "group", "aria-label": "Examples" }, h("span", {}, "Try"));
+  for (const { name, text, about, causal } of examples) {
+    const model = models.find((one) => one.causal === causal)?.name ?? "",
+      act = model ? () => acts.example({ text, model }) : undefined;
+    row.append(button(name, act, { class: "example", title: `${text}\n${about}`, disabled: model ? undefined : "" }));
+  }
+  return row;
+}
+
+const STEPS = [
+  [
+    "Type a sentence",
+    "[MASK] hides a word for the model to guess; a decoder goes on where the text ends. Or click an example.",
+  ],
+  ["Read the picture", "The bar is the prediction; each ribbon is what one token gave to it, as wide as it gave much."],
+  ["Ask on", "Click a token to follow it, and a tab for the next question. Link keeps what you see."],
+];
+
+/** Three steps for whoever has never been here. */
+function begin() {
+  const steps = STEPS.map(([title, text]) => h("li", {}, h("strong", {}, title), ` ${text}`));
+  return h("details", { class: "begin" }, h("summary", {}, "Start here"), h("ol", {}, ...steps));
 }
 
 function area(id, rows, name, placeholder) {

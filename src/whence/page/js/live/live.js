@@ -1,12 +1,12 @@
 // @ts-check
 // The explorer: draws what is there and dispatches what happens; what follows from it is decided in next.js.
 
-import { Refused, about, measured, netcdf, page, received } from "./api.js";
+import { Refused, about, answer, measured, netcdf, page, reasons, received } from "./api.js";
 import { cut } from "../core/data.js";
 import { h } from "../core/dom.js";
 import { form } from "./form.js";
 import { download } from "../core/leave.js";
-import { EMPTY, asksOf, awaited, isBefore, keys, next, offer, start, todo } from "./next.js";
+import { EMPTY, asksOf, awaited, isBefore, isOpen, keys, next, offer, start, todo } from "./next.js";
 import { mount } from "../page.js";
 import { moved, selected, text } from "../core/state.js";
 
@@ -17,8 +17,12 @@ const WAIT = "The sentence is still being measured; wait for its first picture."
 const BRIEF = 80; // characters that tell a sentence from another
 
 const root = document.body.appendChild(h("main", { class: "live" }));
-const brand = [h("strong", {}, "whence"), h("span", {}, "where the information in every token comes from")];
-root.appendChild(h("div", { class: "brand" }, ...brand));
+const brand = [
+  h("strong", { class: "wordmark" }, "whence"),
+  h("span", {}, "where the information in every token comes from"),
+];
+const ways = h("span", { class: "ways", role: "group", "aria-label": "Share" });
+root.appendChild(h("div", { class: "brand" }, ...brand, ways));
 const asking = root.appendChild(h("div", {})),
   apart = root.appendChild(h("p", { class: "apart", role: "status", hidden: "" })),
   shown = root.appendChild(h("div", {}));
@@ -82,8 +86,7 @@ async function work(task, own) {
   const told = (report) => own === running && dispatch({ kind: "progress", task, at: performance.now(), ...report });
   try {
     const key = await measured(task.body, { told, signal });
-    const got = Object.fromEntries(task.body.measures.map((name) => [name, key]));
-    const data = await received(keys({ ...slot, got: { ...slot.got, ...got } }), slot.data, signal);
+    const data = await result(task, key, slot, signal);
     if (own !== running) return;
     running = null;
     dispatch({ kind: "arrived", task, key, data });
@@ -92,8 +95,16 @@ async function work(task, own) {
     if (own !== running) return;
     running = null;
     const words = error instanceof Refused ? error.message : `The page failed: ${error.message}`;
-    dispatch({ kind: "refused", slot: task.slot, error: words, status: error.status });
+    dispatch({ kind: "refused", slot: task.slot, error: words, status: error.status, task });
   }
+}
+
+/** @param {Task} task @param {string} key @param {import("./next.js").Slot} slot */
+function result({ read, body }, key, slot, signal) {
+  const apart = { why: reasons, answer };
+  if (read) return apart[read](key, signal);
+  const got = Object.fromEntries(body.measures.map((name) => [name, key]));
+  return received(keys({ ...slot, got: { ...slot.got, ...got } }), slot.data, signal);
 }
 
 // How long it takes is known better now.
@@ -130,6 +141,9 @@ const actions = {
   masks: (model) => modelOf(model)?.mask ?? false,
   predicts: (model) => modelOf(model)?.measures.some((name) => state.known.measures[name].positions) ?? false,
   predict: (token) => here({ asked: [...(view.state.asked || "").split(",").filter(Boolean), token].join(",") }),
+  ask: (changes) => beside(changes),
+  answer: () => ({ ...state.slots.main.answer, open: todo(state) !== null && isOpen(state.slots.main) }),
+  can: (model) => ({ answer: modelOf(model)?.causal ?? false, chat: modelOf(model)?.chat ?? false }),
   edit: (changed) => here({ edited: changed }),
   other: (model) => beside({ other: model }),
 };
@@ -184,7 +198,10 @@ async function save(how) {
     if (how === "netCDF") return download("whence.nc", await netcdf(keys(main)));
     const joined = (slot) => (slot.data ? keys(slot).join(",") : null),
       chosen = text(view.state, view.state.data, false);
-    const wanted = { main: joined(main), edited: joined(edited), other: joined(other), state: chosen };
+    const [why = null] = Object.keys(main.apart).flatMap((name) =>
+        state.known.measures[name].read === "why" ? [main.apart[name]] : [],
+      ),
+      wanted = { main: joined(main), edited: joined(edited), other: joined(other), why, state: chosen };
     download("whence.html", await page(wanted));
   } catch (error) {
     if (error.status === 410) dispatch({ kind: "gone" });
@@ -206,7 +223,10 @@ async function copy() {
 async function begin() {
   state = start(await about());
   const cancel = () => dispatch({ kind: "cancelled" });
-  fields = form(asking, state.known, { submit, cancel, save, more, measure: (name) => beside({ once: name }) });
+  fields = form(asking, ways, state.known, {
+    ...{ submit, cancel, save, more, measure: (name) => beside({ once: name }) },
+    example: ({ text, model }) => go(moved(view?.state ?? {}, { text, model })),
+  });
   addEventListener("hashchange", follow);
   addEventListener("popstate", () => {
     if (restored && location.hash === `#${restored}`) follow(); // written by `restore`: no hashchange

@@ -6,15 +6,21 @@ import { said } from "../core/data.js";
 /**
  * @typedef {import("../core/data.js").Data} Data
  * @typedef {{ model: string, text: string, pair: string, measures: string, truncate: string, once: string,
- *   asked: string }} Ask  as it stands in the address
+ *   asked: string, rather: string, chat: string, generate: string, spans: string }} Ask  as it stands in the address
  * @typedef {{ about: string, slow: boolean, stage: number | null, most: number | null, offer: string,
- *   options: Record<string, any>, positions: boolean, view: string }} Measure
- * @typedef {{ name: string, measures: string[], mask: boolean, pace: number }} Model
- * @typedef {{ models: Model[], measures: Record<string, Measure> }} Known  what the server says it can do
- * @typedef {{ ask: Ask | null, got: Record<string, string>, positions: string, data: Data | null, failed: boolean,
- *   again: boolean }} Slot  one sentence; `got` has the key of the result that holds a measure
+ *   options: Record<string, any>, positions: boolean, read: string, view: string }} Measure
+ * @typedef {{ name: string, measures: string[], mask: boolean, causal: boolean, chat: boolean, pace: number }} Model
+ * @typedef {{ name: string, text: string, about: string, causal: boolean }} Example
+ * @typedef {{ models: Model[], measures: Record<string, Measure>, examples: Example[] }} Known  what the server says
+ *   it can do
+ * @typedef {{ tokens: number[], text: string, ended: boolean }} Answer  what a decoder said
+ * @typedef {{ ask: Ask | null, got: Record<string, string>, apart: Record<string, string>,
+ *   bodies: Record<string, string>, answer: Answer, data: Data | null, failed: boolean, again: boolean }} Slot
+ *   one sentence; `got` has the key of the result that holds a measure, `apart` of one that is read by itself, `bodies`
+ *   the requests that may have to be made anew
  * @typedef {{ main: Slot, edited: Slot, other: Slot }} Slots
- * @typedef {{ slot: keyof Slots, body: Record<string, any>, label: string }} Task  a request, and what it is called
+ * @typedef {{ slot: keyof Slots, body: Record<string, any>, label: string, read: string }} Task  a request, what it is
+ *   called, and where its result is read
  * @typedef {object} Live
  * @property {Known} known
  * @property {Slots} slots  the sentence, the changed sentence, the sentence in another model
@@ -30,12 +36,17 @@ import { said } from "../core/data.js";
 /** @type {(keyof Slots)[]} */
 export const SLOTS = ["main", "edited", "other"];
 export const EMPTY = "The text is empty; give at least one word.";
-const FIRST = "Paris is the capital of [MASK].";
 const MOST_POSITIONS = 8,
   MOST_CHOSEN = 4;
 
+/** @type {Answer} */
+const SILENT = { tokens: [], text: "", ended: false };
 /** @type {Slot} */
-const NONE = { ask: null, got: {}, positions: "", data: null, failed: false, again: false };
+const NONE = {
+  ...{ ask: null, got: {}, apart: {}, bodies: {}, answer: SILENT },
+  ...{ data: null, failed: false, again: false },
+};
+const AT_ONCE = 8; // tokens of an answer, so that it can be seen as it grows, and be stopped
 const SILENCE = { said: "", share: -1, began: null, alarm: "" };
 
 /** @param {Known} known @returns {Live} */
@@ -60,7 +71,7 @@ const EVENTS = {
   },
   gone: (state) => {
     const slots = { ...state.slots };
-    for (const name of SLOTS) slots[name] = { ...slots[name], got: {}, failed: true }; // Measure begins anew
+    for (const name of SLOTS) slots[name] = { ...slots[name], got: {}, apart: {}, bodies: {}, failed: true };
     return { ...state, slots };
   },
   note: (state, { said }) => ({ ...state, said }),
@@ -73,9 +84,11 @@ export function next(state, event) {
 }
 
 /** What an address asks for, slot by slot. @param {Known} known @param {Record<string, string>} asked */
-export function asksOf({ models }, asked) {
+export function asksOf({ models, examples }, asked) {
   const known = (name) => models.some((model) => model.name === name),
-    main = askOf({ text: FIRST, ...asked, model: known(asked.model) ? asked.model : models[0].name });
+    model = models.find(({ name }) => name === asked.model) ?? models[0],
+    first = examples.find(({ causal }) => causal === model.causal)?.text ?? "",
+    main = askOf({ text: first, ...asked, model: model.name });
   return {
     main,
     edited: asked.edited ? { ...main, text: asked.edited, asked: "" } : null,
@@ -96,8 +109,9 @@ function followed(state, { asked }) {
 }
 
 /** @param {any} asked @returns {Ask} */
-function askOf({ model, text, pair = "", measures = "", truncate = "", once = "", asked = "" }) {
-  return { model, text, pair, measures, truncate, once, asked };
+function askOf({ model, text, pair = "", measures = "", truncate = "", once = "", asked = "", ...more }) {
+  const { rather = "", chat = "", generate = "", spans = "" } = more;
+  return { model, text, pair, measures, truncate, once, asked, rather, chat, generate, spans };
 }
 
 /** The slot of what is asked; what is there of the same sentence stays. @param {Slot} slot @param {Ask | null} ask */
@@ -109,7 +123,7 @@ function filled(slot, ask) {
 
 /** What tells a sentence from another, whatever is measured of it. @param {Ask | null} ask */
 export function sentence(ask) {
-  return ask ? JSON.stringify([ask.model, ask.text, ask.pair, ask.truncate]) : "";
+  return ask ? JSON.stringify([ask.model, ask.text, ask.pair, ask.truncate, ask.chat]) : "";
 }
 
 /** Whether the pictures are still of the sentence before. @param {Live} state */
@@ -119,22 +133,40 @@ export function isBefore({ drawn, slots }) {
 
 /** A result is there. */
 function arrived(state, { task, key, data }) {
-  const { slot: name, body } = task,
-    slot = state.slots[name];
-  const got = { ...slot.got, ...Object.fromEntries(body.measures.map((measure) => [measure, key])) },
-    positions = body.positions ? JSON.stringify(body.positions) : slot.positions;
-  const whole = { ...slot, got, positions, data },
-    before = name === "main" ? null : state.before;
+  const { slot: name, body, read } = task,
+    slot = state.slots[name],
+    found = Object.fromEntries(body.measures.map((measure) => [measure, key])),
+    bodies = bodyOf(slot, task);
+  const whole = read
+    ? { ...slot, bodies, apart: { ...slot.apart, ...found }, ...RESULTS[read](slot, data) }
+    : { ...slot, bodies, got: { ...slot.got, ...found }, data };
+  const before = name === "main" ? null : state.before;
   const after = { ...state, ...SILENCE, alarm: state.alarm, before, slots: { ...state.slots, [name]: whole } };
   const done = todo(after)?.slot !== name;
   return done ? { ...after, slots: { ...after.slots, [name]: { ...whole, again: false } } } : after;
 }
 
-/** The server said no; what it has forgotten is measured once again. */
-function refused(state, { slot: name, error, status }) {
+/** What comes of a result that is read by itself. @type {Record<string, (slot: Slot, data: any) => Partial<Slot>>} */
+const RESULTS = {
+  why: ({ data }, why) => ({ data: { ...data, why } }),
+  answer: (_, answer) => ({ answer }),
+};
+
+/** @param {Slot} slot @param {Task} task */
+function bodyOf(slot, { body }) {
+  return { ...slot.bodies, ...Object.fromEntries(body.measures.map((measure) => [measure, JSON.stringify(body)])) };
+}
+
+/** The server said no; what it has forgotten is measured once again, and what is read by itself is done without. */
+function refused(state, { slot: name, error, status, task = null }) {
   const slot = state.slots[name],
     again = status === 410 && !slot.again;
-  const changed = again ? { ...slot, got: {}, again: true } : { ...slot, failed: true };
+  if (task?.read && status === 422) {
+    const without = { ...slot, bodies: bodyOf(slot, task), answer: { ...slot.answer, ended: true } };
+    return { ...state, ...SILENCE, alarm: error, slots: { ...state.slots, [name]: without } };
+  }
+  const none = { got: {}, apart: {}, bodies: {} };
+  const changed = again ? { ...slot, ...none, again: true } : { ...slot, failed: true };
   const after = { ...state, slots: { ...state.slots, [name]: changed } };
   return again ? after : settled({ ...after, ...SILENCE, alarm: error });
 }
@@ -160,27 +192,31 @@ export function todo(state) {
   for (const slot of SLOTS) {
     const { ask, failed } = state.slots[slot];
     if (failed && slot === "main") return null;
-    const task = ask && !failed && following(state.known, state.slots[slot]);
+    const task = ask && !failed && following(state.known, state.slots[slot], slot === "main");
     if (task) return { slot, ...task };
   }
   return null;
 }
 
 /** The next request for a slot: measures of one stage, then those that were asked for, one by one. */
-function following(known, slot) {
+function following(known, slot, main) {
   const { ask, got, data } = slot,
     given = known.models.find(({ name }) => name === ask.model).measures,
     wanted = wantedOf(ask).filter((name) => given.includes(name)),
     places = data ? positions(ask, data) : [];
   const row = (name) => known.measures[name];
-  const fresh = (name) => !(name in got) || (row(name).positions && JSON.stringify(places) !== slot.positions);
+  const body = (measures) => request(known, slot, measures, places);
+  const fresh = (name) => {
+    if (row(name).read === "answer") return main && isOpen(slot);
+    return row(name).positions ? JSON.stringify(body([name])) !== slot.bodies[name] : !(name in got);
+  };
   const fits = (name) => (row(name).positions ? places.length > 0 : wanted.includes(name) || !past(row(name), data));
   const numbers = new Set(given.map((name) => row(name).stage ?? Infinity)),
     order = [...numbers].filter(Number.isFinite).sort((one, other) => one - other),
     staged = order.map((stage) => given.filter((name) => row(name).stage === stage));
   for (const names of [...staged, ...wanted.map((name) => [name])]) {
     const measures = names.filter((name) => fits(name) && fresh(name));
-    if (measures.length) return { body: request(known, ask, measures, places), label: labelled(measures) };
+    if (measures.length) return { body: body(measures), label: labelled(measures), read: row(measures[0]).read };
   }
   return null;
 }
@@ -195,11 +231,43 @@ function past({ most }, data) {
   return most !== null && data !== null && data.tokens.length > most;
 }
 
-function request(known, { model, text, pair, truncate }, measures, places) {
-  const rows = measures.map((name) => known.measures[name]),
+function request(known, slot, measures, places) {
+  const { model, text, pair, truncate } = slot.ask,
+    rows = measures.map((name) => known.measures[name]),
     where = rows.some((row) => row.positions) ? { positions: places } : {};
   const body = { model, text, measures, truncate: truncate === "1", ...(pair ? { pair } : {}), ...where };
-  return Object.assign(body, ...rows.map((row) => row.options));
+  return Object.assign(body, ...rows.map((row) => row.options), FIELDS[rows[0].read]?.(slot) ?? {});
+}
+
+/** What a request for a prediction says besides. @type {Record<string, (slot: Slot) => Record<string, any>>} */
+const FIELDS = {
+  answer: (slot) => ({ chat: slot.ask.chat === "1", answer: answerOf(slot), more: more(slot) }),
+  why: (slot) => {
+    const { chat, rather, spans } = slot.ask,
+      answer = answerOf(slot);
+    return {
+      ...{
+        chat: chat === "1",
+        rather: rather === "",
+        ...(Number(rather) >= 0 && rather ? { against: Number(rather) } : {}),
+      },
+      ...{ ...(answer.length ? { answer } : {}), ...(spans ? { spans } : {}) },
+    };
+  },
+};
+
+/** The answer as far as it is wanted. @param {Slot} slot @returns {number[]} */
+export function answerOf({ ask, answer }) {
+  return answer.tokens.slice(0, Number(ask?.generate) || 0);
+}
+
+/** Whether more of an answer is wanted than there is. @param {Slot} slot */
+export function isOpen(slot) {
+  return !slot.answer.ended && more(slot) > 0;
+}
+
+function more({ ask, answer }) {
+  return Math.min((Number(ask?.generate) || 0) - answer.tokens.length, AT_ONCE);
 }
 
 function labelled(names) {
@@ -224,7 +292,9 @@ export function awaited({ known, slots: { main } }, view) {
   const given = known.models.find(({ name }) => name === main.ask?.model)?.measures ?? [],
     name = given.find((one) => known.measures[one].view === view);
   if (!name || !main.data || main.failed || name in main.got || past(known.measures[name], main.data)) return null;
-  return name;
+  const { positions: placed, read } = known.measures[name];
+  if (placed && !positions(main.ask, main.data).length) return null;
+  return read && name in main.bodies ? null : name;
 }
 
 /** How the work goes, in words; `at` is the time in milliseconds. */

@@ -5,16 +5,17 @@ import { cut } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 
 /**
- * `perHead` says whether what is drawn below depends on the head.
+ * `perHead` says whether what is drawn below depends on the head, `alone` whether on none of all that.
  * @param {HTMLElement} container @param {import("../core/data.js").Data} data
- * @param {import("../core/state.js").State} state @param {boolean} perHead
+ * @param {import("../core/state.js").State} state @param {boolean} perHead @param {boolean} [alone]
  */
-export function render(container, data, state, perHead) {
+export function render(container, data, state, perHead, alone = false) {
   const { choices, theme } = once(container, () => {
     const parts = { choices: h("div", { class: "choices" }), theme: h("button", { type: "button", class: "theme" }) };
     container.append(parts.choices, parts.theme);
     return parts;
   });
+  choices.hidden = alone;
   /** @type {(list: any[], name?: (one: any, place: number) => string) => string[][]} */
   const places = (list, name = String) => list.map((one, place) => [String(place), name(one, place)]);
   const tokens = places(data.tokens, ({ shown }, place) => `${place}  ${cut(shown, 40)}`),

@@ -37,7 +37,10 @@ export function render(container, data, state, palette) {
     below: body.appendChild(h("div", { class: "one" })),
   }));
   const steps = (rows, room, colors, title = "") =>
-    draw(rows, room, colors, { "data-title": title, "aria-label": `${words.picture}; predicted: ${one.token}` });
+    draw(rows, room, colors, data.steps, {
+      "data-title": title,
+      "aria-label": `${words.picture}; predicted: ${one.token}`,
+    });
   const picture = (colors) => steps(one.rows, roomIn(main, 320), colors);
   main.replaceChildren(picture(palette));
   const more = lens.render(below, data, one.position, palette, steps);
@@ -64,9 +67,9 @@ function offer(choices, data, state) {
 /**
  * @param {Step[]} rows
  * @param {number} width
- * @param {Palette} palette
+ * @param {Palette} palette @param {Record<string, string>} about  what each step is
  */
-function draw(rows, width, palette, words) {
+function draw(rows, width, palette, about, words) {
   const names = Math.max(...rows.map((row) => textWidth(row.stage, SIZE)), 40),
     left = names + 84,
     height = TOP + rows.length * TALL + 4;
@@ -80,7 +83,7 @@ function draw(rows, width, palette, words) {
   picture.append(heading(left, "best tokens", "start"));
   for (const [at, row] of rows.toReversed().entries()) {
     const y = TOP + at * TALL + TALL / 2 + SIZE * 0.35;
-    picture.append(svg("text", { x: 0, y, fill: palette.ink }, row.stage));
+    picture.append(svg("text", { x: 0, y, fill: palette.ink }, row.stage, svg("title", {}, about[row.stage] ?? "")));
     picture.append(svg("text", { x: names + 66, y, "text-anchor": "end" }, row.place.toLocaleString("en")));
     picture.append(...chips(row, rows.at(-1).best, left, y, width, palette));
   }

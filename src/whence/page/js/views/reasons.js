@@ -20,10 +20,10 @@ const MOST = 12, // bars
   ROOMY = { rows: 16, wide: 48 }; // a heat map with numbers in its cells
 
 /**
- * @param {HTMLElement} container @param {Explained} data @param {import("../core/state.js").State} state
+ * @param {HTMLElement} container @param {Explained} data @param {(layer: number) => void} go  to a layer
  * @param {Chosen} chosen @param {Palette} palette
  */
-export function render(container, data, state, chosen, palette) {
+export function render(container, data, go, chosen, palette) {
   const { held, say, body } = figure(container, /** @type {any} */ (data), "why"),
     { words } = data,
     { one, layer, shade } = chosen,
@@ -49,7 +49,7 @@ export function render(container, data, state, chosen, palette) {
   panes.depth.previousElementSibling.textContent = panes.depthTitle(one);
   panes.depth.onclick = (event) => {
     const box = panes.depth.firstElementChild.getBoundingClientRect();
-    state.set({ layer: layerAt((event.clientX - box.left) / box.width, box.width, data.layers.length) });
+    go(layerAt((event.clientX - box.left) / box.width, box.width, data.layers.length));
   };
   const heats = data.heat ? heat(panes.heat, data, chosen, palette) : () => [];
   const shown = Object.keys(drawn).filter((name) => there[name]);

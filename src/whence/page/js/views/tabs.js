@@ -10,8 +10,8 @@ import { roving } from "../core/walk.js";
  */
 export function render(container, views, view, choose) {
   const held = once(container, () => new Map());
-  for (const [name, title] of views) {
-    const look = { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": name };
+  for (const [name, title, about] of views) {
+    const look = { type: "button", role: "tab", title: about, id: `tab-${name}`, "aria-controls": name };
     if (!held.has(name)) held.set(name, h("button", { ...look, onclick: () => held.choose(name) }, title));
   }
   held.choose = choose;

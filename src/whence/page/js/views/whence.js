@@ -72,7 +72,8 @@ function options(data) {
   return data.fields.filter(({ kind }) => kind === "sources").map(({ variable, title }) => [variable, title]);
 }
 
-function finding(data, name, row, { layer, token }) {
+/** What the sources of the chosen token are, in words. @param {import("../core/data.js").Data} data */
+export function finding(data, name, row, { layer, token }) {
   const { verb, to, when } = wording(data, name),
     format = part(data, name);
   const parts = largest(row, 3).map(
