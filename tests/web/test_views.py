@@ -28,7 +28,7 @@ TOLD = """() => new Promise((done) => requestAnimationFrame(() => setTimeout(() 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """Writes the page of a text of so many words."""
-    folder, model = tmp_path_factory.mktemp("views"), tiny.model()
+    folder, model = tmp_path_factory.mktemp("views"), tiny.model(max_position_embeddings=512)
 
     def save(words):
         text = " ".join(tiny.WORDS[place * 7 % len(tiny.WORDS)] for place in range(words))
