@@ -58,7 +58,6 @@ PICTURES = (
     Picture("flow", KEYS, ("decomposition",), "flow"),
     Picture("flow_long", LONG, ("decomposition",), "flow"),
     Picture("flow_layers", KEYS, ("norms",), "flow", "&flow=attnresln_n"),
-    Picture("maps", PIGEONS, ("attention", "effective", "null"), "maps", "&layer=2&head=3"),
     Picture("heads", KEYS, ("attention",), "heads"),
     Picture("mixing", PIGEONS, ("mixing",), "left"),
 )
