@@ -199,7 +199,7 @@ def test_what_was_found_before_something_unsupported_stays(builtin, tmp_path):
     study = dataclasses.replace(
         find("mixing"), sections=(Section("One", "What?", (number, Claim("More.", nothing, MORE))),)
     )
-    context = Context(builtin, (whence.read(Path(__file__)),), tmp_path)
+    context = Context(builtin, (whence.read(f"text:{__file__}"),), tmp_path)
     (model,) = several(builtin)
     (section,) = reported(study, [(model, answered(study, context))])
     answers = section.items

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
 LARGE = 20  # MB; browsers take seconds to open more
-MOST = 2_000_000_000  # bytes that are taken unasked
+MOST, SHOWN = 2_000_000_000, 400_000_000  # bytes that are taken unasked, and those of results, which the page holds
 
 
 def explain(
@@ -122,10 +122,11 @@ def _fitting(model: "Model", names: list[str], tokens: int, layers: Several, tar
 
     kept: list[str] = names[:1]
     for name in names[1:]:
-        if taken(model, [*kept, name], tokens, layers, targets) <= MOST:
+        total, results = taken(model, [*kept, name], tokens, layers, targets)
+        if total <= MOST and results <= SHOWN:
             kept.append(name)
     if left := [name for name in names if name not in kept]:
-        size = gigabytes(taken(model, names, tokens, layers, targets))
+        size = gigabytes(taken(model, names, tokens, layers, targets)[0])
         rows = "--targets -1 shows the last token's" if targets is None else "ask for fewer --targets or --layers"
         print(
             f"whence: {', '.join(left)} of {tokens:,} tokens would take {size} and were left out; {rows}.",

@@ -15,9 +15,17 @@ MODEL = "model"
 def open_runs(out: str | Path, *, verify: bool = True) -> "Runs":
     """The runs in the folders of a folder, by the names that `whence.run` gave to the models.
 
-    >>> _ = whence.run([whence.load()], ["Paris is a city."], ["mixing"], out="runs")
-    >>> list(whence.open_runs("runs")), whence.open_runs("runs").table("sentences")["model"].tolist()
-    (['whence-builtin'], ['whence-builtin'])
+    Args:
+        out: the folder that `whence.run` wrote for a list of models
+        verify: compare every checksum; else sizes
+
+    Returns:
+        A mapping from the name of each model to its run; `table("tokens")` is a table of all of them.
+
+    Examples:
+        >>> _ = whence.run([whence.load()], ["Paris is a city."], ["mixing"], out="runs")
+        >>> list(whence.open_runs("runs")), whence.open_runs("runs").table("sentences")["model"].tolist()
+        (['whence-builtin'], ['whence-builtin'])
     """
     folders = sorted(path.parent for path in Path(out).glob(f"*/{MANIFEST}"))
     if not folders:

@@ -206,4 +206,4 @@ class Trace(Generic[Kept]):
     embedding: Float[Tensor, "b s m"]
     blocks: tuple[Kept, ...]
     output: Float[Tensor, "b s n"]  # as wide as the stream, but for OPT's smaller models
-    logits: Float[Tensor, "b s v"] | None = None
+    logits: Float[Tensor, "b *s v"] | None = None

@@ -27,7 +27,7 @@ from whence.models.capture import visit_blocks
 from whence.models.encode import encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.models.memory import HOST, Needs, budget, claim, gigabytes, resident
+from whence.models.memory import HOST, SHARE, Needs, budget, claim, free_bytes, gigabytes, resident
 from whence.models.precision import reported
 from whence.sentence.label import labelled
 from whence.text.sentence import Sentence, sentence
@@ -81,7 +81,8 @@ def measure(
     encoded = encode(model.anatomy, model.tokenizer, parsed, truncate)
     rows = targets_of(targets, len(encoded.tokens))
     needed = needs(model, selected, len(encoded.tokens), numbers, options, rows)
-    memory = _claimed(needed, model, len(encoded.tokens), memory_limit)
+    remedy = REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit)
+    memory = _claimed(needed, model, len(encoded.tokens), memory_limit, remedy)
     settings = Settings(
         model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress
     )
@@ -244,13 +245,13 @@ def taken(
     tokens: int,
     layers: int | Iterable[int] | None = None,
     targets: int | Iterable[int] | None = None,
-) -> int:
-    """The bytes that these measures of so many tokens would take, results and all."""
+) -> tuple[int, int]:
+    """The bytes that these measures of so many tokens would take, and those of their results among them."""
     selected, options = chosen(list(measures), model.gives, model.anatomy.family, model.reasons)
     rows = targets_of(targets, tokens)
     needed = needs(model, selected, tokens, layers_of(layers, model.anatomy.layers), options, rows)
     memory = budget(needed, model.model.device, None, MEMORY)
-    return resident(needed.held + needed.uses(memory)) + needed.results
+    return resident(needed.held + needed.uses(memory)) + needed.results, needed.results
 
 
 def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:
@@ -259,14 +260,29 @@ def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ..
     return sizes.number * math.prod(lengths.get(dim) or registered_axes[dim].size(sizes) for dim in variable.dims)
 
 
-def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int:
+def _remedy(
+    model: Model,
+    selected: Mapping[str, Variable],
+    tokens: int,
+    layers: list[int],
+    options: Mapping[str, Options],
+    limit: int | None,
+) -> str:
+    """What to do instead; the rows of one target are named where they would fit."""
+    one = needs(model, selected, tokens, layers, options, (tokens - 1,))
+    takes = resident(one.held + one.uses(budget(one, model.device, limit, MEMORY))) + one.results
+    fits = takes <= (SHARE * free_bytes(model.device) if limit is None else limit)
+    return f"the rows of one token (targets=[-1]) need {gigabytes(takes)}, or {REMEDY}" if fits else REMEDY
+
+
+def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, remedy: str) -> int:
     """Refuses what does not fit in memory and warns of much; returns the budget for derivatives."""
     device = model.device
     memory = budget(needed, device, limit, MEMORY)
     total = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
     if total > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(total))
-    claim(total, tokens, device, limit, REMEDY)
+    claim(total, tokens, device, limit, remedy)
     if device.type != HOST.type:
-        claim(needed.results, tokens, HOST, limit, REMEDY)
+        claim(needed.results, tokens, HOST, limit, remedy)
     return memory

@@ -37,6 +37,8 @@ STUDIES = (
     "correlates",
     "lm-head",
     "lens",
+    "referee",
+    "lost",
 )
 
 
@@ -71,10 +73,11 @@ def study(
     Returns:
         The path of the report.
 
-    >>> import pathlib
-    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
-    >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
-    'report.html'
+    Examples:
+        >>> import pathlib
+        >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
+        >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
+        'report.html'
     """
     chosen, named = find(name), several(models)
     sources = [data] if isinstance(data, str | Corpus) else list(data)

@@ -34,7 +34,7 @@ PLAN: dict[str, Unasked] = {
     "mixing": Unasked(0),
     "answer": Unasked(1, read="answer"),
     "why": Unasked(2, positions=True, read="why", view="hero"),
-    "norms": Unasked(3, most=600),
+    "norms": Unasked(3, most=600, view="sources"),
     "effective": Unasked(3, most=300),
     "null": Unasked(3, most=300),
     "value_rank": Unasked(3),

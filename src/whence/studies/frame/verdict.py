@@ -71,7 +71,8 @@ def interval(estimates: Sequence[Estimate], level: float = LEVEL) -> Interval:
     """The mean of the models' estimates and its limits; of one model, its own.
 
     The error of the mean: se^2 = n / (n - 1) var(draws of the mean) + var(estimates) / m, for n documents and m models,
-    and Student's t with the degrees of freedom of Welch and Satterthwaite.
+    and Student's t with the degrees of freedom of the fewer. (Welch and Satterthwaite's are too many where two or three
+    models agree by chance.)
     """
     from scipy import stats
 
@@ -91,8 +92,7 @@ def interval(estimates: Sequence[Estimate], level: float = LEVEL) -> Interval:
     total = sum(variances)
     if not total > 0:  # nothing varies, or nothing is known
         return Interval(value, value + total, value + total, documents, models, unit)
-    degrees = total**2 / sum(variance**2 / degree for variance, degree in zip(variances, freedom, strict=True))
-    half = float(stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(total))
+    half = float(stats.t.ppf((1 + level) / 2, min(freedom)) * np.sqrt(total))
     return Interval(value, value - half, value + half, documents, models, unit)
 
 
