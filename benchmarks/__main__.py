@@ -10,13 +10,16 @@ BENCHMARKS = (
     "effective",
     "jacobian",
     "targets",
+    "length",
     "why",
     "faithful",
     "needles",
     "corpus",
     "head",
     "identity",
+    "lens",
     "explorer",
+    "scale",
 )
 
 

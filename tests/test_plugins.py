@@ -1,4 +1,4 @@
-"""Another package adds a measure and a reader by entry points; the example is installed and used as anybody would."""
+"""Another package adds a measure, a reader and a study by entry points; the example is installed and used."""
 
 import json
 import os
@@ -29,6 +29,8 @@ run = whence.open_run("run")
 first = whence.measure(model, "Paris is a city.", "attention_entropy").attention_entropy
 stored = run.tokens[run.tokens.sentence == 0]
 whence.report(ds, "page.html")
+study = whence.study("entropy", [model, whence.load()], corpus, "study", quick=True)
+claim, = json.loads((study.parent / "findings.json").read_text())["claims"]
 print(json.dumps({
     "off": float(np.abs(ds.attention_entropy.values - expected).max()),
     "bits": float((bits / ds.attention_entropy).mean()),
@@ -41,6 +43,7 @@ print(json.dumps({
     "drawn": [name for name in payload(ds)["variables"] if "entropy" in name],
     "fields": [row["key"] for row in payload(ds)["fields"] if "entropy" in row["key"]],
     "styled": payload(ds)["styles"]["attention_entropy_1"]["title"],
+    "claim": [claim["says"], claim["verdict"], claim["parts"][""]["models"], "asked: " in claim["statistic"]],
     "listed": whence.list_measures().query("measure == 'attention_entropy'").dims.item(),
 }))
 """
@@ -69,6 +72,7 @@ def test_a_measure_and_a_reader_of_another_package(installed, tmp_path):
     assert found["ids"] == ["a", "b"] and found["by head"] == 12 and found["cited"] == 1
     assert found["drawn"] == [f"attention_entropy_{order}" for order in ("1", "2", "inf")]
     assert found["fields"] == found["drawn"]
+    assert found["claim"] == ["Later layers look at fewer tokens.", "undecided", 2, True]  # of two documents
     assert found["styled"] == "attention entropy 1" and found["listed"] == "order, layer, head, target"
 
 

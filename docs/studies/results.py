@@ -18,6 +18,8 @@ SHOWN = {
         "identity_neighbours_linear_cosine",
     ),
     "lm-head": ("head_spearman", "head_hits", "head_changes", "head_lens"),
+    "referee": ("referee_comprehensiveness",),
+    "lost": ("lost_layers", "lost_associations"),
     "correlates": ("coreference", "open_closed", "between_measures"),
 }
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the table below, for editors and type checkers
     from whence.corpus.identify import identify as identify
     from whence.corpus.lens import lens as lens
     from whence.corpus.open_run import open_run as open_run
+    from whence.corpus.open_runs import open_runs as open_runs
     from whence.corpus.perturb import perturb as perturb
     from whence.corpus.run import run as run
     from whence.measures.options import Block as Block
@@ -61,6 +62,7 @@ _VERBS = {
     "load_lens": "whence.sentence.lens_file",
     "measure": "whence.sentence.measure",
     "open_run": "whence.corpus.open_run",
+    "open_runs": "whence.corpus.open_runs",
     "perturb": "whence.corpus.perturb",
     "progress": "whence.progress_bar",
     "read": "whence.text.readers",

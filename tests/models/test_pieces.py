@@ -1,5 +1,6 @@
 """Models in pieces: weights on the host or the disk give the numbers that they give in memory, and go back there."""
 
+import json
 import warnings
 
 import numpy as np
@@ -134,6 +135,9 @@ def test_a_folder_is_spread_while_it_is_loaded(tmp_path):
     names = ["attention", "mixing", "contribution"]
     assert apart(whence.measure(whole, PROMPT, names), whence.measure(pieces, PROMPT, names)) <= 1e-6
     assert not in_pieces(whence.load(source, device_map="auto").model)
+    attributes = whence.measure(pieces, PROMPT, "mixing").attrs
+    assert json.loads(attributes["device_map"])["lm_head"] == "disk" and attributes["device"] == "cpu"
+    assert "device_map" not in whence.measure(whole, PROMPT, "mixing").attrs
 
 
 BAD = [

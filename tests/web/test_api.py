@@ -72,7 +72,7 @@ def test_what_can_be_asked_for(client, models):
     assert set(found["models"][0]["measures"]) <= set(found["measures"])
     assert set(PLAN) <= set(found["measures"])
     stages = {name: row["stage"] for name, row in found["measures"].items()}
-    assert stages["attention"] == 0 and stages["value_zeroing"] is None
+    assert stages["mixing"] == 0 and stages["attention"] == 3 and stages["value_zeroing"] is None
     assert [name for name, row in found["measures"].items() if row["view"] == "flow"] == ["decomposition"]
     assert found["measures"]["contribution"]["most"] == 40 and "{tokens}" in found["measures"]["contribution"]["offer"]
 

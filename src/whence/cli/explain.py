@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
 LARGE = 20  # MB; browsers take seconds to open more
+MOST, SHOWN = 2_000_000_000, 400_000_000  # bytes that are taken unasked, and those of results, which the page holds
 
 
 def explain(
@@ -45,7 +46,8 @@ def explain(
     pair
         A second text that the model reads together with the first.
     measures
-        Names with commas between; `whence measures` lists them. Those that take a forward pass when not given.
+        Names with commas between; `whence measures` lists them. Those that take a forward pass and fit into 2 GB when
+        not given.
     layers
         Measure these layers only: --layers 1 6; all when not given.
     targets
@@ -61,6 +63,7 @@ def explain(
     contribution
         Show as well how much each input token has to do with each hidden token; takes seconds to minutes.
     """
+    from whence.models.encode import encode
     from whence.page.report import report
     from whence.sentence.lm_head import predictions
     from whence.sentence.measure import measure
@@ -72,6 +75,10 @@ def explain(
         check_chart(chart)
     model = source.load()
     names = _names(model, measures, contribution)
+    if measures is None:
+        names = _fitting(
+            model, names, len(encode(model.anatomy, model.tokenizer, parsed, truncate).tokens), layers, targets
+        )
     with progress() as report_progress:
         dataset = measure(
             model, parsed, names, layers=layers, targets=targets, truncate=truncate, progress=report_progress
@@ -106,6 +113,26 @@ def _names(model: "Model", measures: str | None, contribution: bool) -> list[str
         return [*names, *(["contribution"] if contribution and "contribution" not in names else [])]
     contribution |= "attention throughout" not in model.gives  # else there would be little to see
     return given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
+
+
+def _fitting(model: "Model", names: list[str], tokens: int, layers: Several, targets: Several) -> list[str]:
+    """As many of them, from the first, as fit into what is taken unasked; says what is left out and how to have it."""
+    from whence.models.memory import gigabytes
+    from whence.sentence.measure import taken
+
+    kept: list[str] = names[:1]
+    for name in names[1:]:
+        total, results = taken(model, [*kept, name], tokens, layers, targets)
+        if total <= MOST and results <= SHOWN:
+            kept.append(name)
+    if left := [name for name in names if name not in kept]:
+        size = gigabytes(taken(model, names, tokens, layers, targets)[0])
+        rows = "--targets -1 shows the last token's" if targets is None else "ask for fewer --targets or --layers"
+        print(
+            f"whence: {', '.join(left)} of {tokens:,} tokens would take {size} and were left out; {rows}.",
+            file=sys.stderr,
+        )
+    return kept
 
 
 def _show(dataset: "xarray.Dataset", page: Path, chart: Path | None) -> None:

@@ -15,7 +15,7 @@ def serve(
     allow_host: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     token: bool = True,
     browse: bool = True,
-    tokens: int = 1024,
+    tokens: int = 2048,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
     """Open the explorer: type a sentence and see where everything came from.

@@ -21,7 +21,7 @@ from whence.text.sentence import Sentence, sentences
 Columns = Mapping[str, np.ndarray | Sequence[str]]
 Compute = Callable[[Sequence[Sentence]], Columns]
 TABLE = "answers"
-SHAPE = shape({"stages": [str], "recipes?": {str: object}})
+SHAPE = shape({"stages?": [str], "recipes?": {str: object}, "rankings?": [str], "layered?": [str]})
 
 
 def answers(

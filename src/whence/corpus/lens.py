@@ -16,6 +16,7 @@ from torch import Tensor
 
 from whence import _arguments
 from whence._arguments import positive, whole
+from whence.corpus.engines import Cluster
 from whence.corpus.engines import engine as engine_named
 from whence.corpus.manifest import RECORD, manifest, shape
 from whence.corpus.parts import Part
@@ -158,7 +159,7 @@ class _Fit:
 
     def _round(self, work: Resumable) -> None:
         worker = _Worker(self.model, self.plan, work.store)
-        done = self.measure(worker, work.pending(), address=self.address, workers=self.workers)
+        done = self.measure(worker, work.pending(), Cluster(self.address, self.workers, None, self.requested["model"]))
         with closing(done) as records:
             for record in records:
                 work.count(record)

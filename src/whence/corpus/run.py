@@ -1,9 +1,10 @@
 """Measures a corpus: cut into parts, each measured once and written as tables, resumable at any time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,13 +22,14 @@ from whence.corpus.worker import Worker
 from whence.errors import BadInput
 from whence.measures.options import Options
 from whence.models.load import Model, loaded
+from whence.models.several import several
 from whence.text.sentence import sentences
 
 WORKERS = 2**16  # more than any cluster has
 
 
 def run(
-    model: Model,
+    model: Model | list[Any] | tuple[Any, ...],
     corpus: Iterable[object],
     measures: str | Options | Iterable[str | Options] = ("mixing",),
     out: str | Path = "run",
@@ -52,7 +54,8 @@ def run(
     Started again with the same parameters, a run that was stopped resumes, and damaged parts are measured again.
 
     Args:
-        model: a loaded model
+        model: a loaded model; or a list of models and of names, as `whence.study` takes them, each with a run in a
+            folder of its own, loaded one at a time, for `whence.open_runs`
         corpus: any iterable of texts, pairs or sentences; `whence.read` gives one
         measures: names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest on
         out: the folder of the run
@@ -79,7 +82,13 @@ def run(
         >>> whence.open_run(folder).tokens.groupby("layer")["mixing_attn_w"].mean().size
         6
     """
-    loaded(model)
+    if isinstance(model, list | tuple):
+        options: dict[str, Any] = {"engine": engine, "address": address, "workers": workers, "threads": threads}
+        options["gpus_per_worker"] = gpus_per_worker
+        options |= {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
+        options |= {"part_size": part_size, "batch_tokens": batch_tokens, "total": total, "progress": progress}
+        return _each(model, corpus, measures, out, options)
+    model = loaded(model)
     sentences(corpus)
     measure_parts = engine_named(engine)
     store = at(out)
@@ -101,6 +110,20 @@ def run(
                 for record in records:
                     work.count(record)
             work.finish(lambda numbers: {} if explains else {MOMENTS: as_parquet(all_moments(store, numbers))})
+    return str(out)
+
+
+def _each(
+    models: list[Any] | tuple[Any, ...],
+    corpus: Iterable[object],
+    measures: Any,
+    out: str | Path,
+    options: dict[str, Any],
+) -> str:
+    """A run for each model, in a folder of its name; the models are loaded one at a time."""
+    texts = list(corpus) if isinstance(sentences(corpus), Iterator) else corpus  # it is read once for each model
+    for named in several(models):
+        run(named.load(), texts, measures, f"{str(out).rstrip('/')}/{named.folder}", **options)
     return str(out)
 
 

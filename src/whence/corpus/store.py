@@ -42,6 +42,7 @@ KINDS = {
     "cloze": "whence.cloze",
     "perturb": "whence.perturb",
     "states": "whence.identify",
+    "referee": 'whence.study("referee", ...)',
     "lens": "whence.lens",
 }
 # "first": where in a file that many parts write to

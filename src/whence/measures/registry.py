@@ -72,6 +72,8 @@ class Variable:
 
     base      the map it is made from, for what is accumulated over layers
     analysis  the variable of the Dataset it is a part of, and the analysis it stands for there
+    reads     what its function reads of a block's attention: the `whole`, the `rows` of whichever targets it is given,
+              or nothing but their `margins`; long texts are not held whole for the last two
     """
 
     dims: tuple[str, ...]
@@ -80,6 +82,7 @@ class Variable:
     needs: frozenset[str] = frozenset()
     base: str | None = None
     analysis: tuple[str, str] | None = None
+    reads: Literal["whole", "rows", "margins"] = "whole"
 
     @property
     def of_attention(self) -> bool:
@@ -90,9 +93,14 @@ class Variable:
 # what is said of the rows of a decoder's maps, as coordinates beside whatever is measured
 LABELS: dict[str, Variable] = {
     "sink": Variable(
-        BY_TOKEN, "", "whether the first token holds more than half of the row's attention, mean of heads"
+        BY_TOKEN,
+        "",
+        "whether the first token holds more than half of the row's attention, mean of heads",
+        reads="margins",
     ),
-    "head_sink": Variable(HEAD_TOKEN, "", "whether the first token holds more than half of the row's attention"),
+    "head_sink": Variable(
+        HEAD_TOKEN, "", "whether the first token holds more than half of the row's attention", reads="margins"
+    ),
 }
 
 

@@ -27,7 +27,7 @@ _ERROR = "its standard error by normal theory: ± Student's t of probes - 1 hold
 
 
 def _analysis(name: str, unit: str, about: str, needs: frozenset[str]) -> Variable:
-    return Variable(MAP, unit, about, needs, analysis=("norms", name))
+    return Variable(MAP, unit, about, needs, analysis=("norms", name), reads="rows")
 
 
 # maps that can be accumulated over layers, and what each needs
@@ -44,20 +44,26 @@ _BLOCK = {
     "block_n": _analysis("block_n", _NORM, "length of the vector from source to target in the whole block", NEURONS)
 }
 _MIXING = "share that came from other tokens"
-_BLOCK_MIXING = {"mixing_block_n": Variable(BY_TOKEN, _SHARE, _MIXING, NEURONS, analysis=("mixing", "block_n"))}
+_BLOCK_MIXING = {
+    "mixing_block_n": Variable(BY_TOKEN, _SHARE, _MIXING, NEURONS, analysis=("mixing", "block_n"), reads="margins")
+}
 _ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
 _ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
 
 MEASURES: dict[str, Measure] = {
     "attention": Measure(
         about="The attention weights as the model computed them.",
-        variables={"attention": Variable(HEADS, _SHARE, "weight of a source in a target's new vector", ATTENTION)},
+        variables={
+            "attention": Variable(HEADS, _SHARE, "weight of a source in a target's new vector", ATTENTION, reads="rows")
+        },
         papers=("vaswani2017",),
         source="whence.measures.attention.variables:attention",
     ),
     "effective": Measure(
         about="The part of the attention that reaches the head's output.",
-        variables={"effective": Variable(HEADS, "weight", "attention without its part in the null space", VALUES)},
+        variables={
+            "effective": Variable(HEADS, "weight", "attention without its part in the null space", VALUES, reads="rows")
+        },
         papers=("brunner2020",),
         source="whence.measures.attention.variables:effective",
         takes=takes.effective,
@@ -75,7 +81,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "null": Measure(
         about="The part of the attention that has no effect on the head's output.",
-        variables={"null": Variable(HEADS, "weight", "attention inside the null space", VALUES)},
+        variables={"null": Variable(HEADS, "weight", "attention inside the null space", VALUES, reads="rows")},
         papers=("brunner2020",),
         source="whence.measures.attention.variables:effective",
         takes=takes.effective,
@@ -84,9 +90,13 @@ MEASURES: dict[str, Measure] = {
     "value_rank": Measure(
         about="How many directions a head's values span, and how many changes of attention they cannot see.",
         variables={
-            "value_rank": Variable(BY_HEAD, "dimensions", "numerical rank of the values past the projection", VALUES),
-            "nullity": Variable(BY_HEAD, "dimensions", "changes of a row without effect", VALUES),
-            "nullity_sums": Variable(BY_HEAD, "dimensions", "those of them that keep the row's sum", VALUES),
+            "value_rank": Variable(
+                BY_HEAD, "dimensions", "numerical rank of the values past the projection", VALUES, reads="margins"
+            ),
+            "nullity": Variable(BY_HEAD, "dimensions", "changes of a row without effect", VALUES, reads="margins"),
+            "nullity_sums": Variable(
+                BY_HEAD, "dimensions", "those of them that keep the row's sum", VALUES, reads="margins"
+            ),
         },
         papers=("brunner2020",),
         source="whence.measures.attention.variables:rank",
@@ -94,7 +104,11 @@ MEASURES: dict[str, Measure] = {
     ),
     "minimum": Measure(
         about="The smallest attention with the same head output and row sums.",
-        variables={"minimum": Variable(HEADS, "weight", "smallest weights that do the same; may be negative", VALUES)},
+        variables={
+            "minimum": Variable(
+                HEADS, "weight", "smallest weights that do the same; may be negative", VALUES, reads="rows"
+            )
+        },
         papers=("brunner2020",),
         source="whence.measures.attention.variables:minimum",
         takes=takes.minimum,
@@ -102,7 +116,11 @@ MEASURES: dict[str, Measure] = {
     ),
     "minimum_simplex": Measure(
         about="The smallest probability distribution with the same head output.",
-        variables={"minimum_simplex": Variable(HEADS, _SHARE, "smallest distribution that does it", VALUES | ROWS)},
+        variables={
+            "minimum_simplex": Variable(
+                HEADS, _SHARE, "smallest distribution that does it", VALUES | ROWS, reads="rows"
+            )
+        },
         papers=("brunner2020",),
         source="whence.measures.attention.variables:minimum_simplex",
         takes=takes.simplex,
@@ -117,7 +135,7 @@ MEASURES: dict[str, Measure] = {
     ),
     "norms_heads": Measure(
         about="The same by head, before the residual.",
-        variables={"norms_heads": Variable(HEADS, _NORM, "length of what a head carries", NORMS)},
+        variables={"norms_heads": Variable(HEADS, _NORM, "length of what a head carries", NORMS, reads="rows")},
         papers=("kobayashi2020",),
         source="whence.measures.norms.variables:norms_heads",
         takes=takes.by_head,
@@ -125,7 +143,7 @@ MEASURES: dict[str, Measure] = {
     "mixing": Measure(
         about="How much of each token's new vector came from other tokens in the attention part of a block, by five"
         " analyses (`block` adds the sixth); those by weights are NaN where attention rows do not sum to one.",
-        variables={"mixing": Variable(("analysis", *BY_TOKEN), _SHARE, _MIXING, NORMS)},
+        variables={"mixing": Variable(("analysis", *BY_TOKEN), _SHARE, _MIXING, NORMS, reads="margins")},
         papers=("kobayashi2021",),
         source="whence.measures.norms.variables:norms",
     ),

@@ -1,6 +1,7 @@
 """How much memory each measure takes while it is computed, in bytes, from sizes alone and before it is allocated.
 
-Results are counted separately (`Variable`). A square is one number for every head and pair of tokens, as attention is.
+Results are counted separately (`Variable`). A square is one number for every head and pair of tokens, as attention is,
+or of the rows that a measure is given at a time.
 The figures are what the code holds at once, as `python -m benchmarks.memory` measures it.
 """
 
@@ -15,6 +16,7 @@ from whence.measures.norms import grams, vectors
 from whence.models.anatomy import Anatomy
 from whence.models.memory import EAGER_COPIES
 from whence.models.pieces import in_pieces
+from whence.models.queries import rows_at_once
 from whence.models.weights import FeedForward
 
 
@@ -42,6 +44,8 @@ class Sizes:
     sources: int
     targets: int
     numbers: tuple[int, ...]  # of the layers
+    queries: int  # that go through the attention at a time
+    rows: int  # of attention that the measure is given at a time
 
     @classmethod
     def of(
@@ -51,7 +55,10 @@ class Sizes:
         layers: tuple[int, ...],
         options: Mapping[str, Any],
         targets: tuple[int, ...] | None = None,
+        reads: str = "whole",
+        of_all: bool = False,
     ) -> "Sizes":
+        """`reads` is what a measure reads of the attention, of all targets if `of_all` is set."""
         attending = anatomy.attending or (1,)
         block = anatomy.blocks[attending[0] - 1]
         parts, heads, dtype = anatomy.parts(block), max(1, anatomy.heads), anatomy.model.dtype
@@ -59,6 +66,8 @@ class Sizes:
         forward = None if parts is None else parts.feed_forward
         known = forward if isinstance(forward, FeedForward) else None
         norms = None if parts is None else parts.attention_norms
+        queries = anatomy.queries(1, tokens)
+        some = None if of_all or targets is None else len(targets)
         return cls(
             tokens=tokens,
             layers=len(layers),
@@ -80,15 +89,41 @@ class Sizes:
             sources=tokens if options.get("sources") is None else len(options["sources"]),
             targets=tokens if targets is None else len(targets),
             numbers=tuple(layers),
+            queries=queries or tokens,
+            rows=rows_of(reads, heads, tokens, some, queries is None),
         )
 
     @property
+    def pairs(self) -> int:
+        """One number for every head and pair of tokens."""
+        return self.number * self.heads * self.tokens**2
+
+    @property
     def square(self) -> int:
+        """The same of the rows that a measure is given."""
         return self.map * self.heads
 
     @property
     def map(self) -> int:
-        return self.number * self.tokens**2
+        return self.number * self.tokens * self.rows
+
+    @property
+    def passing(self) -> int:
+        """What the model's own attention has alive; queries, keys, values and heads stay, where it goes by chunks."""
+        row = self.number * self.tokens * self.queries
+        return (EAGER_COPIES * self.heads + 1) * row + (0 if self.queries == self.tokens else 6 * self.wide)
+
+    @property
+    def wide(self) -> int:
+        """One vector for every head and token."""
+        return self.number * self.heads * self.head_width * self.tokens
+
+    @property
+    def beside(self) -> int:
+        """What is kept of a block's attention while a measure works on some of its rows."""
+        if self.rows == self.tokens:
+            return 0
+        return self.pairs if self.queries == self.tokens else 6 * self.wide
 
     @property
     def states(self) -> int:
@@ -104,6 +139,15 @@ class Sizes:
     def widened(self) -> int:
         """A second copy of a block and its attention in float32, for a model in half precision."""
         return self.block + self.square // 2 if self.half else 0
+
+
+def rows_of(reads: str, heads: int, tokens: int, targets: int | None, whole: bool) -> int:
+    """How many rows a measure is given at a time, of a text whose attention is `whole` in memory or not."""
+    if reads == "whole" or (whole and targets is None):
+        return tokens
+    if reads == "margins":
+        return tokens if whole else 0
+    return min(tokens if targets is None else targets, tokens if whole else rows_at_once(heads, tokens))
 
 
 def _none(memory: int) -> int:
@@ -132,8 +176,7 @@ Takes = Callable[[Sizes, Mapping[str, Any]], Work]
 
 def one_pass(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """The model's own attention in one block, or its feed-forward, and nothing else."""
-    attending = EAGER_COPIES * sizes.square + sizes.map
-    return Work(max(attending, (2 + sizes.gated) * sizes.hidden) + 6 * sizes.states)
+    return Work(max(sizes.passing, (2 + sizes.gated) * sizes.hidden) + 6 * sizes.states)
 
 
 def by_head(sizes: Sizes, options: Mapping[str, Any]) -> Work:
@@ -184,7 +227,7 @@ def by_pair(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 def through_block(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """The same, and products of the weights, a tile of neurons at a time, and the slopes of every neuron."""
     inputs = 1 + sizes.gated
-    rows = min(whole_block.PAIRS, sizes.tokens**2) * (sizes.width + 2 * min(whole_block.TILE, sizes.neurons))
+    rows = min(whole_block.PAIRS, sizes.tokens * sizes.rows) * (sizes.width + 2 * min(whole_block.TILE, sizes.neurons))
     weights = inputs * sizes.width * sizes.neurons + 2 * sizes.width**2 + sizes.width * sizes.neurons
     beside = sizes.number * (rows + weights) + (inputs + 1) * _sources(sizes) + (3 + 2 * inputs) * sizes.hidden
     return _beside_pass(sizes, options, sizes.square + 3 * sizes.map + beside)
@@ -198,7 +241,7 @@ def zeroing(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 
 def _vectors(sizes: Sizes, width: int) -> int:
-    return sizes.number * min(vectors.BUDGET, sizes.tokens**2 * width)
+    return sizes.number * min(vectors.BUDGET, sizes.tokens * sizes.rows * width)
 
 
 def _sources(sizes: Sizes) -> int:
@@ -207,12 +250,13 @@ def _sources(sizes: Sizes) -> int:
 
 def _beside_pass(sizes: Sizes, options: Mapping[str, Any], work: int) -> Work:
     """A measure works on the output of a block while the forward pass waits."""
-    return Work(max(one_pass(sizes, options).held, work + sizes.widened + 6 * sizes.states))
+    beside = sizes.beside + sizes.widened + 6 * sizes.states
+    return Work(max(one_pass(sizes, options).held, work + beside))
 
 
 def rolled(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """Rows as shares, their products, and the products stacked, of all layers up to the last."""
-    return Work(3 * sizes.depth * sizes.map)
+    return Work(3 * sizes.depth * sizes.number * sizes.tokens**2)
 
 
 def of_weights(sizes: Sizes, options: Mapping[str, Any]) -> Work:

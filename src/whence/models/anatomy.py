@@ -20,6 +20,7 @@ from transformers.models.auto.modeling_auto import (
 from whence.models.families import HEADS, Around, Family, HeadPaths, Mlp, Whole
 from whence.models.outside import Outside
 from whence.models.pieces import device_of, held
+from whence.models.queries import at_once
 from whence.models.weights import (
     Activation,
     Affine,
@@ -63,7 +64,8 @@ class Anatomy:
 
     `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
     `heads` is 0 where no block attends, and `unattending` has the blocks that do not where only some do (hybrids).
-    `side_paths` says that blocks read more of the embeddings than their states (`stack`).
+    `side_paths` says that blocks read more of the embeddings than their states (`stack`), `chunks` that attention may
+    be computed for some queries at a time, which loading has to prove.
     """
 
     model: PreTrainedModel
@@ -77,6 +79,7 @@ class Anatomy:
     seam: str | None = INTERFACE
     unattending: frozenset[nn.Module] = frozenset()
     side_paths: bool = False
+    chunks: bool = False
 
     @property
     def family(self) -> str:
@@ -110,6 +113,10 @@ class Anatomy:
     def attending(self) -> tuple[int, ...]:
         """The layers that attend; the first is 1."""
         return tuple(layer for layer, block in enumerate(self.blocks, start=1) if block not in self.unattending)
+
+    def queries(self, batch: int, tokens: int) -> int | None:
+        """How many queries go through the attention at a time in so long a text; None where all do."""
+        return at_once(batch, self.heads, tokens) if self.chunks else None
 
     @property
     def listed_attending(self) -> str:

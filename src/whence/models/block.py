@@ -1,7 +1,8 @@
 """What is kept of one forward pass: per block the attention, the values, and the residual stream around them."""
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from einops import einsum, repeat
@@ -26,11 +27,55 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class Margins:
+    """Of every row of attention, the target's own weight, that of the first token, and the sum: all that is kept of a
+    long text's.
+    """
+
+    own: Float[Tensor, "b h t"]
+    first: Float[Tensor, "b h t"]
+    total: Float[Tensor, "b h t"]
+
+    @classmethod
+    def of(cls, weights: Float[Tensor, "b h t s"], columns: Int[Tensor, " t"], from_first: bool = True) -> "Margins":
+        """`columns` say where each target's own weight is; zero where it is none of these sources."""
+        inside = (columns >= 0) & (columns < weights.shape[-1])
+        rows = torch.arange(len(columns), device=columns.device)
+        own = weights[:, :, rows, columns.clamp(0, weights.shape[-1] - 1)] * inside
+        first = weights[..., 0].clone() if from_first else torch.zeros_like(own)
+        return cls(own, first, weights.sum(dim=-1))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Margins"]) -> "Margins":
+        names = ("own", "first", "total")
+        return cls(**{name: torch.cat([getattr(part, name) for part in parts], dim=-1) for name in names})
+
+    def at(self, targets: Int[Tensor, " t"]) -> "Margins":
+        return Margins(self.own[..., targets], self.first[..., targets], self.total[..., targets])
+
+    def of_rows(self, sentences: slice, targets: slice) -> "Margins":
+        return Margins(*(part[sentences, :, targets] for part in (self.own, self.first, self.total)))
+
+
+@runtime_checkable
+class Rows(Protocol):
+    """An attention that gives the weights of any targets, and the rows of its mask."""
+
+    def weights(self, targets: Int[Tensor, " t"]) -> Float[Tensor, "b h t s"]: ...
+
+    def mask_of(self, targets: Int[Tensor, " t"]) -> Tensor | None: ...
+
+
+@dataclass(frozen=True)
 class Block:
-    """One block of one forward pass. Heads that share values (grouped queries) share them here too."""
+    """One block of one forward pass. Heads that share values (grouped queries) share them here too.
+
+    Seen from some of its `targets` it has their rows alone, of all but the values. Of a long text it has no attention
+    (no sources), but the `margins` of its rows, and `rows` to ask for the weights of some targets.
+    """
 
     layer: int
-    attention: Float[Tensor, "b h t s"]
+    attention: Float[Tensor, "b h t _"]
     grouped_values: Float[Tensor, "b g s d"]
     mask: Bool[Tensor, "b #h #t s"] | Float[Tensor, "b #h #t s"] | None
     input: Float[Tensor, "b t m"]
@@ -38,6 +83,63 @@ class Block:
     output: Float[Tensor, "b t m"]
     "NaN where the pass ended before it."
     parts: Parts | None
+    targets: Int[Tensor, " t"] | None = None
+    "The places of its targets among the sources; None: they are all there, in order."
+    margins: Margins | None = None
+    rows: Rows | None = None
+
+    def at(self, targets: Int[Tensor, " t"], weights: bool = True) -> "Block":
+        """The block as some targets see it; of their rows the margins alone where weights are not wanted."""
+        targets = targets.to(self.input.device)
+        if self.rows is None:
+            attention, mask = self.attention[:, :, targets], _rows_of(self.mask, targets)
+        elif weights:
+            attention, mask = self.rows.weights(targets), self.rows.mask_of(targets)
+        else:
+            attention, mask = self.attention[:, :, targets], None
+        return replace(
+            self,
+            attention=attention,
+            mask=mask,
+            input=self.input[:, targets],
+            projected=None if self.projected is None else self.projected[:, targets],
+            output=self.output[:, targets],
+            targets=targets,
+            margins=Margins.of(attention, targets) if self.margins is None else self.margins.at(targets),
+            rows=None,
+        )
+
+    @property
+    def whole(self) -> "Block":
+        """With all of the attention, of a long text too."""
+        if self.rows is None:
+            return self
+        every = torch.arange(self.input.shape[1], device=self.input.device)
+        return replace(self.at(every), targets=None, margins=None)
+
+    @property
+    def places(self) -> Int[Tensor, " t"]:
+        """Of the targets among the sources."""
+        return torch.arange(self.input.shape[1], device=self.input.device) if self.targets is None else self.targets
+
+    @property
+    def own_weights(self) -> Float[Tensor, "b h t"]:
+        """A_ii."""
+        return self.attention.diagonal(dim1=-2, dim2=-1) if self.margins is None else self.margins.own
+
+    @property
+    def own_values(self) -> Float[Tensor, "b h t d"]:
+        return self.values if self.targets is None else self.values[:, :, self.targets]
+
+    def of_targets(self, mask: Bool[Tensor, "b s"]) -> Bool[Tensor, "b t"]:
+        """Of what is known of every token, that of the targets."""
+        mask = mask.to(self.input.device)
+        return mask if self.targets is None else mask[:, self.targets]
+
+    def on_own(self, cells: Float[Tensor, "*b t s"], values: Tensor) -> Float[Tensor, "*b t s"]:
+        """The same cells, but the targets' own are these values."""
+        cells[..., torch.arange(cells.shape[-2], device=cells.device), self.places] = values
+        return cells
 
     @property
     def attends(self) -> bool:
@@ -91,6 +193,11 @@ class Block:
         return self.parts
 
 
+def _rows_of(mask: Tensor | None, targets: Int[Tensor, " t"]) -> Tensor | None:
+    """A mask that is the same for all targets stays as it is."""
+    return mask if mask is None or mask.shape[-2] == 1 else mask[..., targets, :]
+
+
 @dataclass(frozen=True)
 class Trace(Generic[Kept]):
     """A forward pass: layer 0, what was kept of every block, and the stack's output past the final norm."""
@@ -99,4 +206,4 @@ class Trace(Generic[Kept]):
     embedding: Float[Tensor, "b s m"]
     blocks: tuple[Kept, ...]
     output: Float[Tensor, "b s n"]  # as wide as the stream, but for OPT's smaller models
-    logits: Float[Tensor, "b s v"] | None = None
+    logits: Float[Tensor, "b *s v"] | None = None

@@ -17,7 +17,6 @@ import torch
 from einops import einsum
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-from transformers.masking_utils import eager_mask
 
 from whence.errors import Unsupported
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
@@ -26,21 +25,22 @@ from whence.models.block import Batch, Block, Kept, Trace
 from whence.models.hooks import Reached, here
 from whence.models.pieces import device_of, held_whole
 from whence.models.products import overheard
+from whence.models.queries import Attending, attend, chunked, mask_for_chunks
 from whence.models.unchanged import unchanged
 from whence.models.weights import first
 
 SEAM = "whence"
 IMPLEMENTATIONS = {INTERFACE: SEAM, PRODUCTS: "eager"}
 FEW = 32
-Listener = Callable[[nn.Module, Tensor, Tensor, Tensor | None, Tensor], Tensor | None]
+Listener = Callable[[nn.Module, Any, Tensor, Tensor | None, Tensor], Tensor | None]
 Edit = Callable[[int, Tensor], Tensor | None]
 _listener: ContextVar[Listener] = ContextVar("listener")
 _lock = threading.RLock()
 
 
-def trace(anatomy: Anatomy, batch: Batch, logits: bool = False) -> Trace[Block]:
+def trace(anatomy: Anatomy, batch: Batch, logits: bool = False, queries: int | None = None) -> Trace[Block]:
     """The whole pass, every block kept."""
-    return walk(anatomy, batch, lambda block: block, logits)
+    return walk(anatomy, batch, lambda block: block, logits, queries=queries)
 
 
 def walk(
@@ -49,15 +49,17 @@ def walk(
     visit: Callable[[Block], Kept],
     logits: bool = False,
     edit: Edit = lambda layer, weights: None,
+    queries: int | None = None,
 ) -> Trace[Kept]:
     """Runs the model once and keeps visit(block) of every block; one block's attention is alive at a time.
 
-    `edit(layer, weights)` may return attention weights to use instead; None keeps the model's.
+    `edit(layer, weights)` may return attention weights to use instead; None keeps the model's. With `queries` attention
+    is computed for so many at a time, and blocks have `rows` instead of it.
     """
     recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit)
     stack = anatomy.stack
     outputs: list[Tensor] = []
-    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening() as hooks:
+    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), chunked(queries), recorder.listening() as hooks:
         hooks.callback(stack.register_forward_hook(here(lambda _, __, output: outputs.append(output[0]))).remove)
         result = run(anatomy.model if logits else stack, batch, **arguments_of(anatomy))
     if recorder.embedding is None:
@@ -67,10 +69,18 @@ def walk(
     return Trace(batch, recorder.embedding, tuple(recorder.kept), outputs[-1], result if logits else None)
 
 
-def visit_blocks(anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int) -> None:
+def visit_blocks(
+    anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int, queries: int | None = None
+) -> None:
     """Calls visit(block) up to layer `last` and stops the pass after its attention, so its output is NaN."""
     recorder = _Recorder(anatomy, visit, batch.ids.shape[1], last=last)
-    with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), recorder.listening(), suppress(Reached):
+    with (
+        borrowed(anatomy.model, anatomy.seam),
+        torch.no_grad(),
+        chunked(queries),
+        recorder.listening(),
+        suppress(Reached),
+    ):
         run(anatomy.stack, batch, **arguments_of(anatomy))
 
 
@@ -166,9 +176,13 @@ def _notify(*attention: Any) -> Tensor | None:
 
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """The registered attention function: the model file's own eager attention, with a listener."""
-    output, weights = _own_eager(module)(module, query, key, value, attention_mask, **kwargs)
+    attending = Attending(_own_eager(module), module, query, key, value, attention_mask, kwargs)
+    output, weights = attend(attending)
+    if isinstance(weights, Attending):
+        _notify(module, weights, value, None, output)
+        return output, None
     replaced = _notify(module, weights, value, attention_mask, output)
     if replaced is None:
         return output, weights
@@ -189,16 +203,8 @@ def _own_eager(module: nn.Module) -> Callable:
     raise Unsupported(f"{type(module).__name__} has no eager attention of its own, so its attention cannot be read.")
 
 
-def _mask(*args: Any, **kwargs: Any) -> Tensor | None:
-    """transformers' additive mask, kept finite in float32: its softmax is computed there even in float64 models, and
-    the lowest float64 would turn the rows of padding into NaN (transformers 5.22).
-    """
-    mask = eager_mask(*args, **kwargs)
-    return mask.clamp(min=torch.finfo(torch.float32).min) if mask is not None and mask.dtype == torch.float64 else mask
-
-
 AttentionInterface.register(SEAM, _attend)
-AttentionMaskInterface.register(SEAM, _mask)
+AttentionMaskInterface.register(SEAM, mask_for_chunks)
 
 
 @dataclass
@@ -237,19 +243,29 @@ class _Recorder:
         self._open = {"block": block, "input": states.to(device_of(block)), "projected": None}
 
     def _attended(
-        self, module: nn.Module, weights: Tensor, values: Tensor, mask: Tensor | None, heads: Tensor
+        self, module: nn.Module, weights: Tensor | Attending, values: Tensor, mask: Tensor | None, heads: Tensor
     ) -> Tensor | None:
         # a block may have no single attention: DiffLlama has two in each, SqueezeBERT calls none
         if not self.anatomy.attending or "input" not in self._open:
             return None
-        self._check_weights(module, weights)
+        if isinstance(weights, Attending):
+            self._open |= self._of_rows(module, weights) | {"grouped_values": values, "mask": mask}
+            return None
+        self._check_weights(module, weights.shape[-2:])
         replaced = self.edit(len(self.kept) + 1, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
         return replaced
 
-    def _check_weights(self, module: nn.Module, weights: Tensor) -> None:
+    def _of_rows(self, module: nn.Module, attending: Attending) -> dict[str, Any]:
+        """In place of the weights."""
+        query, key = attending.query, attending.key
+        self._check_weights(module, torch.Size((query.shape[2], key.shape[2])))
+        nothing = query.new_empty(*query.shape[:3], 0)
+        return {"attention": nothing, "margins": attending.margins, "rows": attending}
+
+    def _check_weights(self, module: nn.Module, pairs: torch.Size) -> None:
         """Loading probed a few tokens; BigBird attends to long texts differently, by blocks of tokens."""
-        if weights.shape[-2:] != (self.tokens, self.tokens) or "attention" in self._open:
+        if pairs != (self.tokens, self.tokens) or "attention" in self._open:
             raise Unsupported(
                 f"In {type(self.anatomy.model).__name__} a text of {self.tokens} tokens is not read by one attention of"
                 f" all tokens to all, as a short one is ({type(module).__name__}); give shorter texts."

@@ -23,7 +23,13 @@ _ORIGIN = ("_name_or_path", "_commit_hash", "architectures", "transformers_versi
 
 def provenance(model: Model, measures: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """A Dataset's attributes, in types that every file format can store."""
-    return attributes(described(model), versions(), measures, options)
+    return attributes(described(model), versions(), measures, options) | _spread(model)
+
+
+def _spread(model: Model) -> dict[str, str]:
+    """Where accelerate put the parts of the model: blocks on other devices round otherwise."""
+    places = vars(model.model).get("hf_device_map")
+    return {} if places is None else {"device_map": json.dumps({name: str(place) for name, place in places.items()})}
 
 
 def attributes(

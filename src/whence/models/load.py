@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from whence.models.hooks import foreign_hooks
 from whence.models.locate import PROBE_LENGTH, locate
 from whence.models.pieces import device_of, in_pieces
 from whence.models.placement import check_named_modules, on_device, spread
-from whence.models.verify import Check, capabilities, verify
+from whence.models.verify import LONG, Check, capabilities, verify
 
 PLACING = ("device_map", "max_memory", "offload_folder")
 FULL = ("os error 28", "No space left on device")
@@ -197,7 +197,9 @@ def _wrapped(
         )
     with threads_for(PROBE_LENGTH):
         anatomy = locate(model)
-        return Model(model, tokenizer, anatomy, verify(anatomy), name, revision, origin)
+        checks = verify(anatomy)
+        anatomy = replace(anatomy, chunks=LONG in capabilities(checks))
+        return Model(model, tokenizer, anatomy, checks, name, revision, origin)
 
 
 def _refuse_meta(model: PreTrainedModel) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart, unlike
-from whence.models.anatomy import Anatomy
+from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, walk
@@ -27,7 +27,7 @@ from whence.models.experts import routes
 from whence.models.families import Mlp
 from whence.models.hooks import here
 from whence.models.linearise import quantised
-from whence.models.locate import WHERE, on_tokens_alone, probe
+from whence.models.locate import WHERE, on_tokens_alone, probe, reason_of
 from whence.models.weights import Opaque, Parts, Projection, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
@@ -36,6 +36,9 @@ LIMITS = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 1e-2, torch.b
 
 # whence itself pads on the right, so a family that shifts under left padding can still be measured
 PADDING = {"left": "left padding", "right": None}
+
+# attention in chunks of queries, so many at a time in the check: no divisor of the probe's length
+LONG, QUERIES = "long texts", 3
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class _Seen:
 
     layer: int
     attends: bool
+    attention: Tensor
     input: Tensor
     output: Tensor
     negative: float
@@ -107,7 +111,7 @@ def _contradicts(check: Check, anatomy: Anatomy) -> bool:
     """
     own_fault = check.gives == PADDING["left"] and math.isinf(check.error)
     underived = check.gives == "derivatives" and quantised(anatomy)
-    return check.gives not in anatomy.lacks and not own_fault and not underived
+    return check.gives not in anatomy.lacks | {LONG} and not own_fault and not underived
 
 
 def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
@@ -141,6 +145,7 @@ def _seen(anatomy: Anatomy, block: Block) -> _Seen:
     return _Seen(
         layer=block.layer,
         attends=block.attends,
+        attention=block.attention,
         input=block.input,
         output=block.output,
         negative=_negative_error(block) if block.attends else 0.0,
@@ -185,6 +190,8 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         Check("every layer attends", "attention throughout", float(len(anatomy.unattending)), 0.0),
         *checks,
     ]
+    if anatomy.seam == INTERFACE and anatomy.outside is None:
+        checks.append(_chunks_check(evidence, 3 * limit))
     lost = sum(anatomy.projection(anatomy.blocks[block.layer - 1]) is None for block in attending)
     checks.append(Check("every output projection was found", "values", float(lost), 0.0))
     if lost == 0:
@@ -213,6 +220,19 @@ def _has_experts(block: Block, parts: Parts) -> bool:
     norm = parts.feed_forward_norms.before
     read = (block.input if parts.parallel else block.middle)[0]
     return routes(parts.feed_forward, read if norm is None else norm(read)) is not None
+
+
+def _chunks_check(evidence: _Evidence, limit: float) -> Check:
+    """A family that fails is computed whole, whatever the length of the text."""
+    name, hooked = "attention in chunks is that of the whole", evidence.hooked
+    try:
+        chunked = walk(evidence.anatomy, evidence.batch, lambda block: block.whole.attention, queries=QUERIES)
+        pairs = zip(chunked.blocks, hooked.blocks, strict=True)
+        rows = [float((weights - block.attention).abs().max()) for weights, block in pairs if block.attends]
+        error = max(unlike(chunked.output, hooked.output), *rows)
+        return Check(name, LONG, math.inf if math.isnan(sum(rows)) else error, limit)
+    except Exception as error:  # a strange model's code may raise anything
+        return Check(name, LONG, float("inf"), limit, reason_of(error))
 
 
 def _derivatives_check(anatomy: Anatomy, limit: float) -> Check:

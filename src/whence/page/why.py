@@ -79,6 +79,8 @@ WORDS = {
     "sure": "Exact: with the constants, the parts add up to {what}, {value}.",
     "sunk": "The {sink} holds {value} and is drawn as a node of its own.",
     "depths": "Where its parts sit, layer by layer",
+    "becomes": "{before}, predicted with {chance}, becomes {after} with {other}",
+    "stays": "{after} stays what is predicted, with {other} instead of {chance}",
     "made": "What {what} is made of",
 }
 

@@ -234,7 +234,8 @@ def _intervals(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     title, scale = _title(drawing.x_title, drawing.x), altair.Scale(zero=False)
     x = altair.X(f"{drawing.x}:Q", title=title, axis=axis, scale=scale)
     lines = altair.Chart(rows).mark_rule(color=FURNITURE[theme]["muted"], strokeWidth=1.5)
-    marks = altair.Chart(rows).mark_point(filled=True, size=46).encode(x=x, y=y, color=_color(drawing, rows, theme))
+    color = _color(drawing, rows, theme, legend=True)
+    marks = altair.Chart(rows).mark_point(filled=True, size=46).encode(x=x, y=y, color=color)
     layers = [lines.encode(x=altair.X("low:Q", title=title, scale=scale), x2="high:Q", y=y), marks]
     return altair.layer(*layers).properties(width=WIDTH, height={"step": 18})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from whence.plot import legible
 
 if TYPE_CHECKING:
@@ -52,6 +54,6 @@ def _numbers(values: xarray.DataArray) -> list[float | None]:
     return [_number(value) for value in values.values.tolist()]
 
 
-def _number(value: float) -> float | None:
+def _number(value: float | np.floating[Any]) -> float | None:
     """As JSON has it: six digits, null where there is none."""
     return float(f"{value:.6g}") if value == value else None

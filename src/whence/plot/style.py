@@ -321,9 +321,32 @@ def style(name: str) -> Style:
     return replace(row, unit=variable.unit if variable else "")
 
 
+# what the studies tell apart: one colour each, whatever else is in the picture
+CATEGORIES: dict[str, Color] = {
+    "baseline": GREY,
+    "attention and norms": BLUE,
+    "derivatives": GREEN,
+    "the pass taken apart": VERMILION,
+    "lost": VERMILION,
+    "lost without a probe": PURPLE,
+    "kept of itself": ORANGE,
+    "mixed in by attention": BLUE,
+    "mixed in by the block": SKY,
+    "log frequency rank": GREY,
+    "raw": BLUE,
+    "null": VERMILION,
+    "[CLS]": GREEN,
+    "[SEP]": BLUE,
+    "[MASK]": VERMILION,
+    ".": ORANGE,
+    ",": PURPLE,
+    "other": GREY,
+}
+
+
 def named_color(name: str, theme: Theme) -> str | None:
     """The fixed colour of a measure, an analysis or a step of the LM head; None for what has none."""
-    color = STAGES.get(name) or style(name).color
+    color = STAGES.get(name) or CATEGORIES.get(name) or style(name).color
     return None if color is None else color[THEMES.index(theme)]
 
 

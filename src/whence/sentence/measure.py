@@ -19,6 +19,7 @@ from whence.measures.options import Options
 from whence.measures.registry import LABELS, Settings, Variable, axes, chosen, owners, variables
 from whence.measures.registry import measures as registered
 from whence.measures.request import Function, computes, layers_of, parameters_of, targets_of, with_bases
+from whence.measures.seen import portions, reads_of, target_axis
 from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
@@ -26,7 +27,7 @@ from whence.models.capture import visit_blocks
 from whence.models.encode import encode
 from whence.models.fingerprint import provenance
 from whence.models.load import Model, loaded
-from whence.models.memory import HOST, Needs, budget, claim, gigabytes, resident
+from whence.models.memory import HOST, SHARE, Needs, budget, claim, free_bytes, gigabytes, resident
 from whence.models.precision import reported
 from whence.sentence.label import labelled
 from whence.text.sentence import Sentence, sentence
@@ -80,7 +81,8 @@ def measure(
     encoded = encode(model.anatomy, model.tokenizer, parsed, truncate)
     rows = targets_of(targets, len(encoded.tokens))
     needed = needs(model, selected, len(encoded.tokens), numbers, options, rows)
-    memory = _claimed(needed, model, len(encoded.tokens), memory_limit)
+    remedy = REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit)
+    memory = _claimed(needed, model, len(encoded.tokens), memory_limit, remedy)
     settings = Settings(
         model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress
     )
@@ -147,38 +149,41 @@ def _over_blocks(
     Results are written in place: stacking them at the end would hold them in memory twice. Only the selected targets
     are kept, unless the `whole` maps are accumulated over layers.
     """
-    rows: dict[str, Tensor] = {}
+    results: dict[str, Tensor] = {}
     if not computes:
-        return rows
+        return results
     places = {layer: place for place, layer in enumerate(layers)}
     attending = set(layers) & set(settings.anatomy.attending)
     steps, total = itertools.count(1), len(attending) * len(computes)
-    dtype, registered_variables = reported(settings.anatomy.model.dtype), {**variables(), **LABELS}
+    dtype, known = reported(settings.anatomy.model.dtype), {**variables(), **LABELS}
+    tokens = settings.batch.ids.shape[1]
+    targets = None if whole else settings.targets
+    count = tokens if targets is None else len(targets)
+
+    def put(name: str, values: Tensor, place: int, some: slice) -> None:
+        axis, shape = target_axis(known[name]), list(values.shape)
+        if axis is not None:
+            shape[axis] = count
+        if name not in results:
+            results[name] = torch.full((len(layers), *shape), torch.nan, dtype=dtype)
+        result = results[name][place]
+        result = result if axis is None else result.narrow(axis, some.start, some.stop - some.start)
+        result.copy_(values)
 
     def visit(block: Block) -> None:
         if block.layer not in places or not block.attends:
             return
         for compute, own in computes:
-            for name, values in compute(block, own).items():
-                if name in own.wanted:
-                    values = values if whole else _of_targets(values, registered_variables[name].dims, settings.targets)
-                    if name not in rows:
-                        rows[name] = torch.full((len(layers), *values.shape), torch.nan, dtype=dtype)
-                    rows[name][places[block.layer]] = values
+            for some, tensors in portions(block, compute, own, targets):
+                for name in own.wanted & tensors.keys():
+                    put(name, tensors[name], places[block.layer], some)
             if settings.progress is not None:
                 settings.progress(next(steps), total)
 
     if attending:
-        visit_blocks(settings.anatomy, settings.batch, visit, last=max(attending))
-    return rows
-
-
-def _of_targets(values: Tensor, dims: tuple[str, ...], targets: tuple[int, ...] | None) -> Tensor:
-    """The rows of the selected targets, of a tensor with a batch axis in place of the layer axis."""
-    if targets is None or "target" not in dims:
-        return values
-    axis = 1 + [dim for dim in dims if dim != "layer"].index("target")
-    return values.index_select(axis, torch.tensor(targets, device=values.device))
+        queries = settings.anatomy.queries(1, tokens)
+        visit_blocks(settings.anatomy, settings.batch, visit, max(attending), queries)
+    return results
 
 
 def _on_host(values: Tensor, settings: Settings) -> np.ndarray:
@@ -219,7 +224,13 @@ def needs(
     bases = with_bases(selected) - selected.keys()
     names = dict.fromkeys(owners()[variable] for variable in (*selected, *bases))
     values = {name: options[name].values() if name in options else table[name].options().values() for name in names}
-    sized = {name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name], targets) for name in names}
+    wanted = {**registered_variables, **selected}
+    reads = {name: reads_of(wanted[each] for each in (*selected, *bases) if owners()[each] == name) for name in names}
+    rows = None if bases else targets
+    sized = {
+        name: Sizes.of(model.anatomy, tokens, tuple(layers), values[name], targets, reads[name], rows is None)
+        for name in names
+    }
     sizes = next(iter(sized.values()))
     results = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in selected.values())
     results += sum(_bytes(registered_variables[base], sizes, sizes.depth) for base in bases)
@@ -228,20 +239,50 @@ def needs(
     return Needs(results, largest.held, largest.uses, largest.least)
 
 
+def taken(
+    model: Model,
+    measures: Iterable[str | Options],
+    tokens: int,
+    layers: int | Iterable[int] | None = None,
+    targets: int | Iterable[int] | None = None,
+) -> tuple[int, int]:
+    """The bytes that these measures of so many tokens would take, and those of their results among them."""
+    selected, options = chosen(list(measures), model.gives, model.anatomy.family, model.reasons)
+    rows = targets_of(targets, tokens)
+    needed = needs(model, selected, tokens, layers_of(layers, model.anatomy.layers), options, rows)
+    memory = budget(needed, model.model.device, None, MEMORY)
+    return resident(needed.held + needed.uses(memory)) + needed.results, needed.results
+
+
 def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:
     registered_axes = axes()
     lengths = {"layer": layers} | ({} if targets is None else {"target": len(targets)})
     return sizes.number * math.prod(lengths.get(dim) or registered_axes[dim].size(sizes) for dim in variable.dims)
 
 
-def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None) -> int:
+def _remedy(
+    model: Model,
+    selected: Mapping[str, Variable],
+    tokens: int,
+    layers: list[int],
+    options: Mapping[str, Options],
+    limit: int | None,
+) -> str:
+    """What to do instead; the rows of one target are named where they would fit."""
+    one = needs(model, selected, tokens, layers, options, (tokens - 1,))
+    takes = resident(one.held + one.uses(budget(one, model.device, limit, MEMORY))) + one.results
+    fits = takes <= (SHARE * free_bytes(model.device) if limit is None else limit)
+    return f"the rows of one token (targets=[-1]) need {gigabytes(takes)}, or {REMEDY}" if fits else REMEDY
+
+
+def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, remedy: str) -> int:
     """Refuses what does not fit in memory and warns of much; returns the budget for derivatives."""
     device = model.device
     memory = budget(needed, device, limit, MEMORY)
     total = resident(needed.held + needed.uses(memory)) + (needed.results if device.type == HOST.type else 0)
     if total > LARGE:
         log.warning("%s tokens will take about %s of memory", f"{tokens:,}", gigabytes(total))
-    claim(total, tokens, device, limit, REMEDY)
+    claim(total, tokens, device, limit, remedy)
     if device.type != HOST.type:
-        claim(needed.results, tokens, HOST, limit, REMEDY)
+        claim(needed.results, tokens, HOST, limit, remedy)
     return memory

@@ -27,11 +27,13 @@ class Estimate:
     value: float
     draws: Float[np.ndarray, " draw"]
     documents: int
+    unit: str = "documents"
+    "What was drawn again; folds of an experiment instead of documents, for example."
 
     def __sub__(self, other: "Estimate") -> "Estimate":
         """The difference; draws are of the same documents."""
         documents = min(self.documents, other.documents)
-        return Estimate(self.value - other.value, self.draws - other.draws, documents)
+        return Estimate(self.value - other.value, self.draws - other.draws, documents, self.unit)
 
 
 def estimate(
@@ -41,23 +43,33 @@ def estimate(
     read: Read,
     *,
     cluster: str = "document",
+    weight: str | None = None,
     median: bool = False,
     resamples: int = RESAMPLES,
 ) -> Estimate:
     """`read` of the means (or medians) of `value` in the cells of `by`, with documents drawn again `resamples` times.
 
-    `read` gets a Series indexed by the columns of `by`, NaN where a draw has no row of a cell.
+    `read` gets a Series indexed by the columns of `by`, NaN where a draw has no row of a cell; of means, rows may count
+    as often as `weight` says. Without `by` there is one cell, and `read` may be `single`.
     """
     by = names(by)
-    _, complete = next(iter(cells(table, (), (value, *by, cluster))))
+    _, complete = next(iter(cells(table, (), (value, *by, cluster, weight))))
+    if not by:
+        by, complete = ["all"], complete.assign(all="all")
     places = complete.groupby(by, sort=True, observed=True).ngroup().to_numpy()
     index = complete.groupby(by, sort=True, observed=True).size().index
     codes, documents = pandas.factorize(complete[cluster], sort=True)
-    middle = _medians if median else _means
-    of = middle(complete[value].to_numpy(dtype=np.float64), places, codes, len(index))
+    values = complete[value].to_numpy(dtype=np.float64)
+    weights = np.ones(len(values)) if weight is None else complete[weight].to_numpy(dtype=np.float64)
+    of = _medians(values, places, codes, len(index)) if median else _means(values, weights, places, codes, len(index))
     every = np.ones(len(documents))
     drawn = [read(pandas.Series(of(counts), index)) for counts in draws(len(documents), resamples, SEED)]
     return Estimate(float(read(pandas.Series(of(every), index))), np.array(drawn, dtype=np.float64), len(documents))
+
+
+def single(means: pandas.Series) -> float:
+    """The reading of one cell: its mean."""
+    return float(means.iloc[0])
 
 
 def constant(value: float) -> Estimate:
@@ -68,11 +80,11 @@ def constant(value: float) -> Estimate:
 Of = Callable[[np.ndarray], Float[np.ndarray, " cell"]]
 
 
-def _means(values: np.ndarray, places: np.ndarray, codes: np.ndarray, count: int) -> Of:
+def _means(values: np.ndarray, weights: np.ndarray, places: np.ndarray, codes: np.ndarray, count: int) -> Of:
     """From how often each document is drawn to the mean of each cell; rows are summed by document and cell once."""
     keys, which = np.unique(places * (codes.max() + 1) + codes, return_inverse=True)
     cell, document = np.divmod(keys, codes.max() + 1)
-    sums, sizes = np.bincount(which, values), np.bincount(which)
+    sums, sizes = np.bincount(which, weights * values), np.bincount(which, weights)
 
     def of(counts: np.ndarray) -> np.ndarray:
         drawn = counts[document]
@@ -85,10 +97,8 @@ def _means(values: np.ndarray, places: np.ndarray, codes: np.ndarray, count: int
 
 def _medians(values: np.ndarray, places: np.ndarray, codes: np.ndarray, count: int) -> Of:
     """The same of medians: the value at which half of the drawn rows are reached."""
-    sorted_by = [
-        rows[np.argsort(values[rows], kind="stable")]
-        for rows in map(np.flatnonzero, places == np.arange(count)[:, None])
-    ]
+    cells_of = [np.flatnonzero(places == cell) for cell in range(count)]
+    sorted_by = [rows[np.argsort(values[rows], kind="stable")] for rows in cells_of]
 
     def of(counts: np.ndarray) -> np.ndarray:
         medians = np.full(count, np.nan)

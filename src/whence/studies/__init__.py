@@ -29,7 +29,17 @@ from whence.studies.frame.write import write  # noqa: E402
 from whence.text.readers import Corpus, read  # noqa: E402
 from whence.text.readers.lines import state  # noqa: E402
 
-STUDIES = ("attention-identifiability", "token-identifiability", "attribution", "mixing", "correlates", "lm-head")
+STUDIES = (
+    "attention-identifiability",
+    "token-identifiability",
+    "attribution",
+    "mixing",
+    "correlates",
+    "lm-head",
+    "lens",
+    "referee",
+    "lost",
+)
 
 
 def study(
@@ -46,18 +56,28 @@ def study(
 ) -> Path:
     """Runs a study on one model or many, writes it into the folder `out`, and returns the path of its report.
 
-    models     a model, a name or several: Hub ids, "id@revision", folders, globs such as "ckpt/*"; loaded one at a time
-    data       one corpus or several, as whence.read takes them; most sections use the first
-    quick      a small sample, in minutes
-    text       the sentence for single examples; by default one is chosen from the corpus
-    frequency  a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
-    load       what loads a model by its name, with options of your own; whence.load unless given
     A study that was stopped resumes when it is started again: what was measured is kept in `out`, model by model.
 
-    >>> import pathlib
-    >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
-    >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
-    'report.html'
+    Args:
+        name: of the study
+        models: a loaded model or a name, or a list of them: Hub ids, "id@revision", folders, globs such as "ckpt/*";
+            loaded one at a time
+        data: one corpus or several, as whence.read takes them; most sections use the first
+        out: the folder of the report
+        quick: a small sample, in minutes
+        text: the sentence for single examples; by default one is chosen from the corpus
+        frequency: a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
+        load: what loads a model by its name, with options of your own
+        progress: progress(what, done, of)
+
+    Returns:
+        The path of the report.
+
+    Examples:
+        >>> import pathlib
+        >>> _ = pathlib.Path("corpus.txt").write_text("Paris is the capital of France.\\nA cat sat on the mat.\\n" * 3)
+        >>> whence.study("mixing", whence.load(), "corpus.txt", "study", quick=True).name
+        'report.html'
     """
     chosen, named = find(name), several(models)
     sources = [data] if isinstance(data, str | Corpus) else list(data)
@@ -134,5 +154,5 @@ def _code(chosen: Study) -> list[str]:
     """Answers are of one state of the study's code; after a change the model is asked again."""
     items = [item for section in chosen.sections for item in section.items]
     asked = [item.statistic if isinstance(item, Claim) else item.query for item in items]
-    modules = {sys.modules[query.__module__] for query in asked if query.__module__ in sys.modules}
+    modules = {sys.modules[getattr(query, "func", query).__module__] for query in asked}
     return [_library(), *sorted(inspect.getsource(module) for module in modules)]

@@ -1,21 +1,24 @@
 """How much of the attention can reach the output at all? (Brunner et al. 2020, section 3 and appendix A)"""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas
 
 from whence.corpus.annotate import OTHER
 from whence.corpus.open_run import Run
-from whence.plot.drawing import Drawing
+from whence.corpus.part_moments import all_moments
 from whence.sentence.measure import measure
-from whence.studies.frame.context import FALLING, Context, falls, middle, spearman
+from whence.stats.estimate import Estimate, estimate, paired
+from whence.studies.frame.context import Context, by_document, middle, spearman
 from whence.studies.frame.sentences import Chosen, at_most
-from whence.studies.frame.study import Finding, Item, Left, Section, Shown, Study, concluded
+from whence.studies.frame.study import Absent, Claim, Figure, Items, Section, Study
+from whence.studies.frame.verdict import FALLS, LESS_THAN_HALF, SAME, Criterion
 
+PAPER = "Brunner et al. 2020"
 EVERY = 10  # tokens between two marks of the theoretical bound
 WORDS = 100  # about the paper's 128 tokens
+PART = 16  # texts of a part; attention to kinds of tokens is kept by part, and intervals go by part
 KINDS = {"attention": "raw", "effective": "effective"}
+BOUND = Criterion("no fewer than the bound", above=-1e-6, span=(0.0, np.inf))
 
 
 def _sentences(context: Context) -> Chosen:
@@ -24,139 +27,73 @@ def _sentences(context: Context) -> Chosen:
 
 def _run(context: Context) -> Run:
     measures = ["attention", "effective", "value_rank", "effective_correlation"]
-    return context.run("attention", measures, _sentences(context))
+    return context.run("attention", measures, _sentences(context), part_size=context.amount(4, PART))
 
 
-def _by_length(context: Context) -> pandas.DataFrame:
-    """One row per sentence: its length, and means over layers and heads."""
-    run = _run(context)
+def _width(context: Context) -> int:
+    return context.model.anatomy.config.hidden_size // context.model.anatomy.heads
+
+
+def by_length(context: Context) -> pandas.DataFrame:
+    """One row per sentence: its length, means over layers and heads, and the bound of the null space."""
+    run, width = _run(context), _width(context)
     names = ["value_rank", "nullity", "effective_correlation"]
     table = run.heads.groupby("sentence", as_index=False)[names].mean()
-    return table.merge(run.sentences[["sentence", "tokens"]], on="sentence")
-
-
-def correlation(context: Context) -> Iterator[Item]:
-    width = context.model.anatomy.config.hidden_size // context.model.anatomy.heads
-    table = _by_length(context)
-    short, long = table[table["tokens"] <= width], table[table["tokens"] > width]
-    last = table.sort_values("tokens").iloc[-1]
-    yield Shown(
-        "correlation_by_length",
-        "Brunner et al. 2020, figure 1a",
-        Drawing(
-            "points",
-            table,
-            "tokens",
-            "effective_correlation",
-            f"At {int(last.tokens)} tokens raw and effective attention correlate at {last.effective_correlation:.2f}",
-            f"one point per sentence, mean over layers and heads; heads are {width} wide; {context.about}",
-            y_title="Pearson correlation",
-            share=False,
-        ),
-    )
-    if len(short):
-        least = float(short["effective_correlation"].min())
-        yield concluded(
-            "Up to as many tokens as a head is wide, effective attention is attention itself.",
-            bool(least > 1 - 1e-3),
-            f"smallest correlation {least:.4f} over {len(short)} sentences of at most {width} tokens",
-        )
-    if len(long) > 2:
-        rho = spearman(long["tokens"], long["effective_correlation"])
-        yield concluded(
-            "Beyond that, the longer the text, the less of the attention counts.",
-            falls(rho),
-            f"Spearman {rho:.2f} of length and correlation over {len(long)} longer sentences (we ask for {FALLING})",
-        )
-    else:
-        yield Left("the fall beyond the head width", f"only {len(long)} sentences are longer than {width} tokens")
-
-
-def nullity(context: Context) -> Iterator[Item]:
-    width = context.model.anatomy.config.hidden_size // context.model.anatomy.heads
-    table = _by_length(context).sort_values("tokens")
+    table = table.merge(run.sentences[["sentence", "document", "tokens"]], on="sentence").sort_values("tokens")
     bound = (table["tokens"] - width).clip(lower=0)
     some = (table["tokens"] // EVERY).diff() != 0  # a mark at every length would hide the measurements
-    yield Shown(
-        "nullity_by_length",
-        "Brunner et al. 2020, equation 6",
-        Drawing(
-            "points",
-            table[["tokens", "nullity"]].assign(bound=bound.where(some)),
-            "tokens",
-            "nullity",
-            "The null space grows by one dimension per token beyond the head width",
-            f"mean over layers and heads of the directions that have no effect; {context.about}",
-            published="bound",
-            hollow=f"tokens − {width}, what there must be at least",
-            y_title="dimensions",
-            share=False,
-        ),
-    )
-    low = float((table["nullity"] - bound).min())
-    gap = float((table["nullity"] - bound).max())
-    yield concluded(
-        "The null space has at least as many dimensions as the text has tokens beyond the head width.",
-        bool(low >= -1e-6),
-        f"measured minus bound lies between {low:.2f} and {gap:.2f}",
-    )
+    table = by_document(table).assign(least=bound, bound=bound.where(some), longer=table["tokens"] > width)
+    table.attrs["sample"] = f"heads are {width} wide"
+    return table
 
 
-def _to_types(context: Context, by: str) -> pandas.DataFrame:
+def short(context: Context) -> Estimate:
+    """The smallest correlation of the sentences that are no longer than a head is wide."""
+    table = context.kept(by_length)
+    rows = table[~table["longer"]]
+    if rows.empty:
+        raise Absent(f"all texts are longer than {_width(context)} tokens")
+    return paired(rows["effective_correlation"].to_numpy(), rows["document"].tolist(), np.min)
+
+
+def fall(context: Context) -> Estimate:
+    table = context.kept(by_length)
+    rows = table[table["longer"]]
+    if len(rows) < 3:
+        raise Absent(f"only {len(rows)} texts are longer than {_width(context)} tokens")
+    pairs = rows[["tokens", "effective_correlation"]].to_numpy(dtype=np.float64)
+    return paired(pairs, rows["document"].tolist(), _spearman)
+
+
+def _spearman(pairs: np.ndarray) -> float:
+    return spearman(*map(pandas.Series, pairs.T))
+
+
+def nullity(context: Context) -> Estimate:
+    """By how many dimensions the null space is larger than it must be, at the least."""
+    table = context.kept(by_length)
+    return paired((table["nullity"] - table["least"]).to_numpy(), table["document"].tolist(), np.min)
+
+
+def _to_types(moments: pandas.DataFrame, by: str) -> pandas.DataFrame:
     """Mean attention to each class of source, raw and effective, by layer and head (and class of target)."""
-    moments = _run(context).moments
     names = {f"{name}_to": kind for name, kind in KINDS.items()}
     rows = moments[moments["variable"].isin(names) & (moments["by"] == by) & moments["head"].notna()]
     table = rows.assign(kind=rows["variable"].map(names), head=rows["head"].astype(int))
-    return table[["kind", "layer", "head", "group", "source", "mean", "count"]].reset_index(drop=True)
+    table = table[["kind", "layer", "head", "group", "source", "mean", "count"]].reset_index(drop=True)
+    return table.sort_values("kind", ascending=False, kind="stable")
 
 
-def token_types(context: Context) -> Iterator[Item]:
-    table = _to_types(context, "all")
+def token_types(context: Context) -> pandas.DataFrame:
+    table = _to_types(_run(context).moments, "all")
     shown = table[table["source"] != OTHER]
     if shown.empty:
-        yield Left("attention to special tokens and punctuation", "the texts have none of them")
-        return
-    means = (
-        shown.groupby(["kind", "layer", "source"], as_index=False)["mean"].mean().sort_values("kind", ascending=False)
-    )
-    yield Shown(
-        "attention_by_type",
-        "Brunner et al. 2020, figures 1b and 1c",
-        Drawing(
-            "lines",
-            means,
-            "layer",
-            "mean",
-            _peak(means),
-            f"mean over heads of what a token pays to each kind of token; {context.about}",
-            color="source",
-            by="kind",
-            y_title="attention",
-        ),
-        table=shown,
-        note="The table has every head.",
-    )
-    yield Shown(
-        "attention_by_type_heads",
-        "Brunner et al. 2020, figures 1b and 1c",
-        Drawing(
-            "points",
-            shown.sort_values("kind", ascending=False, kind="stable")[["kind", "layer", "head", "source", "mean"]],
-            "layer",
-            "mean",
-            _busiest(shown),
-            f"one point per head: what a token pays to each kind of token; {context.about}",
-            color="source",
-            by="kind",
-            y_title="attention",
-        ),
-    )
-    special = means[means["source"].isin(context.model.tokenizer.all_special_tokens)]
-    if special.empty:
-        yield Left("attention to special tokens", "this model's input has none")
-    else:
-        yield _special(special)
+        raise Absent("the texts have no special tokens and no punctuation")
+    return shown
+
+
+def _heads_together(table: pandas.DataFrame) -> pandas.DataFrame:
+    return table.groupby(["kind", "layer", "source"], as_index=False, sort=False)["mean"].mean()
 
 
 def _peak(means: pandas.DataFrame) -> str:
@@ -171,101 +108,63 @@ def _busiest(heads: pandas.DataFrame) -> str:
     return f"Head {top['head']} of layer {top.layer} pays {top['mean']:.0%} of its attention to {top.source}"
 
 
-def _special(means: pandas.DataFrame) -> Finding:
-    """The paper says this of [SEP] in the middle layers of BERT."""
-    wide = means.pivot(index=["source", "layer"], columns="kind", values="mean")
-    token, layer = wide["raw"].idxmax()
-    raw, reached = wide.loc[(token, layer), "raw"], wide.loc[(token, layer), "effective"]
-    return concluded(
-        "Where a special token draws most attention, most of it has no effect.",
-        bool(reached < 0.5 * raw),
-        f"{token} in layer {layer}: raw {raw:.1%}, effective {reached:.1%}",
-    )
+def reaching(context: Context) -> Estimate:
+    """The share of raw attention that is effective, for the special token and the layer that draw most."""
+    run, special = _run(context), context.model.tokenizer.all_special_tokens
+    tables = [
+        _to_types(all_moments(run.store, [record["part"]]).to_pandas(), "all").assign(part=record["part"])
+        for record in run.records
+    ]
+    table = pandas.concat(tables)
+    table = table[table["source"].isin(special)]
+    if table.empty:
+        raise Absent("this model's input has no special tokens")
+    return estimate(table, "mean", ["kind", "source", "layer"], _reaching, cluster="part", weight="count")
 
 
-def type_to_type(context: Context) -> Iterator[Item]:
-    table = _to_types(context, "class").groupby(["kind", "layer", "group", "source"], as_index=False)["mean"].mean()
-    layer = middle(table["layer"])
-    drawn = (
-        table[table["layer"] == layer]
-        .sort_values("kind", ascending=False, kind="stable")
-        .rename(columns={"group": "from", "source": "to"})
-    )
-    yield Shown(
-        "attention_type_to_type",
-        "Brunner et al. 2020, figure 5",
-        Drawing(
-            "grid",
-            drawn,
-            "to",
-            "from",
-            f"Attention from kind to kind of token in layer {layer}",
-            f"mean over heads; rows look at columns; {context.about}",
-            value="mean",
-            by="kind",
-            signed=bool((drawn["mean"] < -1e-3).any()),
-        ),
-        table=table,
-        note="The table has every layer.",
-    )
-    special = table[(table["kind"] == "raw") & table["source"].isin(context.model.tokenizer.all_special_tokens)]
+def _reaching(means: pandas.Series) -> float:
+    where = means["raw"].idxmax()
+    return float(means["effective"][where] / means["raw"][where])
+
+
+def type_to_type(context: Context) -> pandas.DataFrame:
+    table = _to_types(_run(context).moments, "class")
+    means = table.groupby(["kind", "layer", "group", "source"], as_index=False, sort=False)["mean"].mean()
+    return means.rename(columns={"group": "from", "source": "to"})
+
+
+def _half_way(table: pandas.DataFrame) -> pandas.DataFrame:
+    return table[table["layer"] == middle(table["layer"])]
+
+
+def to_special(context: Context) -> pandas.DataFrame:
+    """The special token that gets most; the paper draws this for [SEP], which gets most in BERT."""
+    table = type_to_type(context)
+    special = table[(table["kind"] == "raw") & table["to"].isin(context.model.tokenizer.all_special_tokens)]
     if special.empty:
-        yield Left("attention from each kind to a special token", "this model's input has none")
-    else:
-        yield _to_special(context, table, str(special.loc[special["mean"].idxmax(), "source"]))
+        raise Absent("this model's input has no special tokens")
+    rows = table[table["to"] == special.loc[special["mean"].idxmax(), "to"]]
+    return rows.sort_values(["kind", "layer"], ascending=[False, True], kind="stable")
 
 
-def _to_special(context: Context, table: pandas.DataFrame, token: str) -> Shown:
-    """The paper draws this for [SEP], which gets most attention in BERT."""
-    drawn = table[table["source"] == token].sort_values(["kind", "layer"], ascending=[False, True], kind="stable")
-    raw = drawn[(drawn["kind"] == "raw") & (drawn["group"] == OTHER)]
+def _most(table: pandas.DataFrame) -> str:
+    raw = table[(table["kind"] == "raw") & (table["from"] == OTHER)]
     top = raw.loc[raw["mean"].idxmax()]
-    return Shown(
-        "attention_to_special",
-        "Brunner et al. 2020, figure 5",
-        Drawing(
-            "lines",
-            drawn.rename(columns={"group": "from"})[["kind", "layer", "from", "mean"]],
-            "layer",
-            "mean",
-            f"Ordinary tokens pay {token} most in layer {int(top['layer'])}: {top['mean']:.0%} of their attention",
-            f"mean over heads of the attention to {token}, by kind of token that pays it; {context.about}",
-            color="from",
-            by="kind",
-            y_title=f"attention to {token}",
-        ),
-    )
+    return f"Ordinary tokens pay it most in layer {int(top['layer'])}: {top['mean']:.0%} of their attention"
 
 
-def maps(context: Context) -> Iterator[Item]:
+def maps(context: Context) -> pandas.DataFrame:
     """The sentence and the head whose effective attention is least like the raw one."""
-    run = _run(context)
-    least = run.heads.sort_values("effective_correlation").iloc[0]
+    least = _run(context).heads.sort_values("effective_correlation").iloc[0]
     text = context.text or list(_sentences(context))[int(least["sentence"])]
-    names, layers = ["attention", "effective", "null"], [int(least["layer"])]
-    dataset = measure(context.model, text, names, layers=layers, truncate=True)
-    maps_of_head = dataset.isel(layer=0).sel(head=int(least["head"]))
+    names, layer, head = ["attention", "effective", "null"], int(least["layer"]), int(least["head"])
+    dataset = measure(context.model, text, names, layers=[layer], truncate=True)
+    of_head = dataset.isel(layer=0).sel(head=head)
     kinds = {"raw": "attention", "effective": "effective", "null": "null"}
-    rows = [_cells(kind, maps_of_head[name].values) for kind, name in kinds.items()]
+    table = pandas.concat([_cells(kind, of_head[name].values) for kind, name in kinds.items()])
     tokens = [str(token) for token in dataset["target_token"].values]
-    yield Shown(
-        "attention_maps",
-        "Brunner et al. 2020, figure 6",
-        Drawing(
-            "grid",
-            pandas.concat(rows),
-            "source",
-            "target",
-            f"Raw, effective and null attention of layer {int(least['layer'])}, head {int(least['head'])}",
-            f"{len(tokens)} tokens, rows look at columns: {' '.join(tokens[:14])} …; {context.model.id}",
-            value="weight",
-            by="kind",
-            signed=True,
-            share=False,
-            limits=(-0.5, 0.5),
-        ),
-        note="The head and sentence of this sample with the lowest correlation of raw and effective attention.",
-    )
+    table.attrs["sample"] = f"layer {layer}, head {head}; {len(tokens)} tokens, {' '.join(tokens[:14])} …"
+    return table
 
 
 def _cells(kind: str, values: np.ndarray) -> pandas.DataFrame:
@@ -278,6 +177,104 @@ def _cells(kind: str, values: np.ndarray) -> pandas.DataFrame:
             "weight": values.ravel(),
         }
     )
+
+
+def _longest(table: pandas.DataFrame) -> str:
+    last = table.sort_values("tokens").iloc[-1]
+    return f"At {int(last.tokens)} tokens raw and effective attention correlate at {last.effective_correlation:.2f}"
+
+
+LENGTH: Items = (
+    Figure(
+        "correlation_by_length",
+        f"{PAPER}, figure 1a",
+        by_length,
+        {
+            "kind": "points",
+            "x": "tokens",
+            "y": "effective_correlation",
+            "y_title": "Pearson correlation",
+            "share": False,
+        },
+        _longest,
+        "one point per sentence, mean over layers and heads",
+    ),
+    Claim("Up to as many tokens as a head is wide, effective attention is attention itself.", short, SAME, form=".4f"),
+    Claim("Beyond that, the longer the text, the less of the attention counts.", fall, FALLS),
+)
+NULLITY: Items = (
+    Figure(
+        "nullity_by_length",
+        f"{PAPER}, equation 6",
+        by_length,
+        {"kind": "points", "x": "tokens", "y": "nullity", "published": "bound", "y_title": "dimensions", "share": False}
+        | {"hollow": "tokens less the width of a head, what there must be at least"},
+        lambda table: "The null space grows by one dimension per token beyond the head width",
+        "mean over layers and heads of the directions that have no effect",
+        only=lambda table: table[["tokens", "nullity", "bound"]],
+    ),
+    Claim(
+        "The null space has at least as many dimensions as the text has tokens beyond the head width.", nullity, BOUND
+    ),
+)
+TYPES: Items = (
+    Figure(
+        "attention_by_type",
+        f"{PAPER}, figures 1b and 1c",
+        token_types,
+        {"kind": "lines", "x": "layer", "y": "mean", "color": "source", "by": "kind", "y_title": "attention"},
+        _peak,
+        "mean over heads of what a token pays to each kind of token",
+        "The table has every head.",
+        only=_heads_together,
+    ),
+    Figure(
+        "attention_by_type_heads",
+        f"{PAPER}, figures 1b and 1c",
+        token_types,
+        {"kind": "points", "x": "layer", "y": "mean", "color": "source", "by": "kind", "y_title": "attention"},
+        _busiest,
+        "one point per head: what a token pays to each kind of token",
+        only=lambda table: table[["kind", "layer", "head", "source", "mean"]],
+    ),
+    Claim(
+        "Where a special token draws most attention, most of it has no effect.", reaching, LESS_THAN_HALF, form=".1%"
+    ),
+)
+FROM_TO: Items = (
+    Figure(
+        "attention_type_to_type",
+        f"{PAPER}, figure 5",
+        type_to_type,
+        {"kind": "grid", "x": "to", "y": "from", "value": "mean", "by": "kind"}
+        | {"signed": lambda table: bool((table["mean"] < -1e-3).any())},
+        lambda table: f"Attention from kind to kind of token in layer {int(table['layer'].iloc[0])}",
+        "mean over heads; rows look at columns",
+        "The table has every layer.",
+        only=_half_way,
+    ),
+    Figure(
+        "attention_to_special",
+        f"{PAPER}, figure 5",
+        to_special,
+        {"kind": "lines", "x": "layer", "y": "mean", "color": "from", "by": "kind"}
+        | {"y_title": lambda table: f"attention to {table['to'].iloc[0]}"},
+        _most,
+        "mean over heads of the attention to the special token that draws most, by kind of token that pays it",
+    ),
+)
+MAPS: Items = (
+    Figure(
+        "attention_maps",
+        f"{PAPER}, figure 6",
+        maps,
+        {"kind": "grid", "x": "source", "y": "target", "value": "weight", "by": "kind", "signed": True}
+        | {"share": False, "limits": (-0.5, 0.5)},
+        lambda table: "Raw, effective and null attention of one head",
+        "rows look at columns",
+        "The head and sentence of this sample with the lowest correlation of raw and effective attention.",
+    ),
+)
 
 
 NEEDS = frozenset({"attention", "rows", "values"})
@@ -297,16 +294,12 @@ STUDY = Study(
         Section(
             "Raw and effective attention by length",
             "How alike are attention and its effective part, as texts grow?",
-            make=correlation,
-            needs=NEEDS,
+            LENGTH,
+            NEEDS,
         ),
-        Section(
-            "The null space", "How many changes of the attention does a head not notice?", make=nullity, needs=NEEDS
-        ),
-        Section(
-            "Kinds of tokens", "Does effective attention go where raw attention goes?", make=token_types, needs=NEEDS
-        ),
-        Section("From kind to kind", "Which kinds of tokens look at which?", make=type_to_type, needs=NEEDS),
-        Section("One head", "What does it look like?", make=maps, needs=NEEDS),
+        Section("The null space", "How many changes of the attention does a head not notice?", NULLITY, NEEDS),
+        Section("Kinds of tokens", "Does effective attention go where raw attention goes?", TYPES, NEEDS),
+        Section("From kind to kind", "Which kinds of tokens look at which?", FROM_TO, NEEDS),
+        Section("One head", "What does it look like?", MAPS, NEEDS),
     ),
 )

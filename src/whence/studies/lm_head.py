@@ -1,17 +1,17 @@
 """Which step of the LM head makes the prediction? (Podkorytov, Biś & Liu 2021)"""
 
-from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pandas
 import xarray
 
-from whence.errors import Unsupported
-from whence.plot.drawing import Drawing
+from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, called
 from whence.studies.frame.sentences import Chosen
-from whence.studies.frame.study import Beside, Finding, Item, Left, Section, Shown, Study, concluded
-from whence.studies.lm_head_changes import changes
+from whence.studies.frame.study import Absent, Claim, Encoding, Figure, Items, Section, Study, Table
+from whence.studies.frame.verdict import MORE, MUCH, Criterion
+from whence.studies.lm_head_changes import CHANGED
 from whence.studies.lm_head_stages import (
     BASE,
     NO_NORM,
@@ -29,141 +29,100 @@ from whence.studies.lm_head_stages import (
     sample,
     text_of,
 )
-from whence.text.readers import Corpus
 from whence.text.sentence import MASK
 
 BINS = 40
 FAR = 3  # standard deviations
 FEW = 10  # with fewer answers among the ten best, shares of them say nothing
-USELESS, COMPLETE = 0.25, 0.9  # shares of the whole head's hits; our reading of the paper's words
-MUCH = 0.1  # a gain in correlation
-LENS = {"the best": 1, "among the best 10": 10, "among the best 100": 100}
+USELESS = Criterion("less than a quarter of what the whole head has", below=0.25)
+COMPLETE = Criterion("more than nine tenths of what the whole head has", above=0.9)
+DEPTHS = {"the best": 1, "among the best 10": 10, "among the best 100": 100}
+ALIKE: Encoding = {"kind": "grid", "x": "other_stage", "y": "stage", "value": "spearman", "signed": True}
+ALIKE = {**ALIKE, "share": False, "limits": (-1.0, 1.0), "x_title": " ", "y_title": " "}
+ALIKE = {**ALIKE, "order": lambda table: tuple(dict.fromkeys(table["stage"]))}
 
 
-def one_sentence(context: Context) -> Iterator[Item]:
-    dataset = at_gap(context)
-    names, last = names_of(dataset), dataset["spearman"].isel(other_stage=-1).to_series()
-    best = last.iloc[:-1].idxmax()
-    yield Shown(
-        "head_spearman",
-        f"{PAPER}, Table V",
-        _grid(
-            dataset["spearman"].to_dataframe("spearman")[["spearman"]].reset_index(),
-            names,
-            f"Most like {names[-1]}: {best}, Spearman {last[best]:.2f}; {names[0]}: {last.iloc[0]:.2f}",
-            f"over {dataset.sizes['vocabulary']:,} tokens; {context.model.id}, “{text_of(context)}”",
-        ),
-    )
+def _said(table: pandas.DataFrame, context: Context) -> pandas.DataFrame:
+    table.attrs["sample"] = f"“{text_of(context)}”"
+    return table
+
+
+def spearman_grid(context: Context) -> pandas.DataFrame:
+    return _said(at_gap(context)["spearman"].to_dataframe("spearman")[["spearman"]].reset_index(), context)
+
+
+def _most_alike(table: pandas.DataFrame) -> str:
+    names = list(dict.fromkeys(table["stage"]))
+    last = table[table["other_stage"] == names[-1]].set_index("stage")["spearman"]
+    best = last.drop(names[-1]).idxmax()
+    return f"Most like {names[-1]}: {best}, Spearman {last[best]:.2f}; {names[0]}: {last.iloc[0]:.2f}"
+
+
+def spearman_published(context: Context) -> pandas.DataFrame:
     stages, values = printed("stages"), np.array(printed("spearman"))
     table = pandas.DataFrame(values, stages, stages).rename_axis(index="stage", columns="other_stage")
-    drawing = _grid(
-        table.stack().rename("spearman").reset_index(),
-        stages,
-        f"As published: lnorm-n {values[4, -1]:.2f}, lnorm-w {values[5, -1]:.2f}, trf-out {values[0, -1]:.2f}",
-        f"{BASE}, “{printed('sentence')}”",
-    )
-    yield Shown("head_spearman_published", f"{PAPER}, Table V; these are the paper's own numbers", drawing)
-    yield _last_row(context, last, dict(zip(stages, values[:, -1], strict=True)))
+    return table.stack().rename("spearman").reset_index()
 
 
-def _grid(table: pandas.DataFrame, names: Sequence[str], title: str, subtitle: str) -> Drawing:
-    return Drawing(
-        "grid",
-        table,
-        "other_stage",
-        "stage",
-        title,
-        subtitle,
-        value="spearman",
-        order=tuple(names),
-        signed=True,
-        share=False,
-        limits=(-1.0, 1.0),
-        x_title=" ",
-        y_title=" ",
-    )
-
-
-def _last_row(context: Context, ours: pandas.Series, theirs: dict[str, float]) -> Beside:
+def last_row(context: Context) -> pandas.DataFrame:
+    ours = at_gap(context)["spearman"].isel(other_stage=-1).to_series()
+    theirs = dict(zip(printed("stages"), np.array(printed("spearman"))[:, -1], strict=True))
     stages = list(dict.fromkeys([*ours.index, *theirs]))
     table = pandas.DataFrame({"stage": stages, "ours": ours.reindex(stages).values}).round(2)
-    return Beside(
-        "head_spearman_last",
-        "the last row of Table V: each stage against the logits",
-        table.assign(**{BASE: [round(theirs.get(stage, np.nan), 2) for stage in stages]}),
-        f"Ours: {context.model.id}, “{text_of(context)}” Theirs: {BASE}, “{printed('sentence')}”",
-    )
+    return _said(table.assign(**{BASE: [round(theirs.get(stage, np.nan), 2) for stage in stages]}), context)
 
 
-def many_sentences(context: Context) -> Iterator[Item]:
+def many(context: Context) -> pandas.DataFrame:
     """The last row of Table V over a corpus, because a single sentence could be chance."""
     dataset = clozes(context)
-    names = names_of(dataset)
     spread = dataset["spearman"].isel(other_stage=-1, stage=slice(None, -1)).quantile([0.1, 0.5, 0.9], dim="sentence")
     low, middle, high = spread.values
-    table = pandas.DataFrame({"stage": names[:-1], "spearman": middle, "low": low, "high": high})
-    best = table.loc[table["spearman"].idxmax()]
-    yield Shown(
-        "head_spearman_corpus",
-        f"{PAPER}, Table V, its last row for many sentences",
-        Drawing(
-            "bars",
-            table,
-            "stage",
-            "spearman",
-            f"Correlation with the logits: {names[0]} {middle[0]:.2f}, {best['stage']} {best['spearman']:.2f}",
-            f"Spearman with {names[-1]}, median, lines hold the middle 80 %; {sample(dataset, context)}",
-            color="stage",
-            order=tuple(names[:-1]),
-            share=False,
-            x_title=" ",
-        ),
-    )
-    if (norm := norm_of(names)) is not None:
-        yield _nearer(table.set_index("stage")["spearman"], names[max(0, names.index(norm[0]) - 1)], *norm)
+    table = pandas.DataFrame({"stage": names_of(dataset)[:-1], "spearman": middle, "low": low, "high": high})
+    table.attrs["sample"] = sample(dataset)
+    return table
 
 
-def _nearer(middle: pandas.Series, before: str, normalised: str, weighted: str) -> Finding:
-    gain, more = middle[normalised] - middle[before], middle[weighted] - middle[normalised]
-    return concluded(
-        "Normalisation brings a stage's scores much nearer to the logits, and the norm's weight nearer still.",
-        bool(gain > MUCH and more > 0),
-        f"median Spearman with the logits: {before} {middle[before]:.2f}, {normalised} {middle[normalised]:.2f},"
-        f" {weighted} {middle[weighted]:.2f} (we ask for {MUCH} more, then for more);"
-        f" {BASE}, one sentence: 0.20, 0.68, 0.94",
+def _nearest(table: pandas.DataFrame) -> str:
+    best, first = table.loc[table["spearman"].idxmax()], table.iloc[0]
+    return (
+        f"Correlation with the logits: {first['stage']} {first['spearman']:.2f}, {best['stage']} {best['spearman']:.2f}"
     )
 
 
-def sorted_scores(context: Context) -> Iterator[Item]:
+def _around_norm(dataset: xarray.Dataset) -> tuple[int, int, int]:
+    """The places of the stage before the norm, of the normalised one and of the weighted one."""
+    names = names_of(dataset)
+    norm = norm_of(names)
+    if norm is None or norm[0] == names[0]:
+        raise Absent(NO_NORM)
+    at = names.index(norm[0])
+    return at - 1, at, names.index(norm[1])
+
+
+def nearer(context: Context) -> dict[str, Estimate]:
+    """By how much the median correlation with the logits grows at the norm, and at its weight."""
+    dataset = clozes(context)
+    before, normalised, weighted = _around_norm(dataset)
+    alike = dataset["spearman"].isel(other_stage=-1).transpose("sentence", "stage").values
+    alike = alike[np.isfinite(alike).all(axis=1)]
+
+    def gain(first: int, second: int, rows: np.ndarray) -> float:
+        middle = np.median(rows, axis=0)
+        return float(middle[second] - middle[first])
+
+    steps = {"normalised": (before, normalised), "with the weight": (normalised, weighted)}
+    return {name: paired(alike, range(len(alike)), partial(gain, *pair)) for name, pair in steps.items()}
+
+
+def sorted_scores(fixed_last: bool, sorting: bool, context: Context) -> pandas.DataFrame:
+    """The scores of one stage in the order of another's, for every other stage, and the scores that set the order."""
     dataset = at_gap(context)
     names = names_of(dataset)
-    # picture -> figure, the stage in every panel, the other stages, whether the others set the order
-    pictures = {
-        "last_by_stage": ("Figs 4 and 6, left", names[-1], names[:-1], True),
-        "stage_by_last": ("Fig. 6, right", names[-1], names[:-1], False),
-        "first_by_stage": ("Fig. 5, left", names[0], names[1:], True),
-        "stage_by_first": ("Fig. 5, right", names[0], names[1:], False),
-    }
-    for name, (figure, fixed, others, sorting) in pictures.items():
-        pairs = {stage: (fixed, stage) if sorting else (stage, fixed) for stage in others}
-        table = pandas.concat([_binned(dataset, *pairs[stage]).assign(stage=stage) for stage in others])
-        alike = dataset["spearman"].sel(other_stage=fixed).to_series()[others]
-        what = f"The scores of {fixed}, sorted by each stage" if sorting else f"Each stage's scores, sorted by {fixed}"
-        drawing = Drawing(
-            "lines",
-            table.reset_index(drop=True),
-            "place",
-            "score",
-            f"{what}: Spearman {alike.min():.2f} ({alike.idxmin()}) to {alike.max():.2f} ({alike.idxmax()})",
-            f"{BINS} equal parts of the vocabulary: means, and bands for the middle 80 %, in standard deviations;"
-            f" {context.model.id}, “{text_of(context)}”",
-            color="line",
-            order=("sorting", "sorted"),
-            by="stage",
-            share=False,
-            x_title="vocabulary, worst to best",
-        )
-        yield Shown(f"head_sorted_{name}", f"{PAPER}, {figure}", drawing)
+    fixed, others = (names[-1], names[:-1]) if fixed_last else (names[0], names[1:])
+    pairs = {stage: (fixed, stage) if sorting else (stage, fixed) for stage in others}
+    table = pandas.concat([_binned(dataset, *pairs[stage]).assign(stage=stage) for stage in others])
+    alike = dataset["spearman"].sel(other_stage=fixed).to_series()
+    return _said(table.assign(alike=table["stage"].map(alike), fixed=fixed).reset_index(drop=True), context)
 
 
 def _binned(dataset: xarray.Dataset, stage: str, by: str) -> pandas.DataFrame:
@@ -179,62 +138,52 @@ def _binned(dataset: xarray.Dataset, stage: str, by: str) -> pandas.DataFrame:
     return pandas.concat(tables)
 
 
-def norms(context: Context) -> Iterator[Item]:
+def _span(what: str, table: pandas.DataFrame) -> str:
+    if "alike" not in table:
+        return what
+    alike = table.groupby("stage", sort=False)["alike"].first()
+    return f"{what}: Spearman {alike.min():.2f} ({alike.idxmin()}) to {alike.max():.2f} ({alike.idxmax()})"
+
+
+def components(part: str, context: Context) -> pandas.DataFrame:
     dataset = at_gap(context)
     if norm_of(names_of(dataset)) is None:
-        yield Left(f"{PAPER}, Figs 8 and 9: the norm's weights and biases", NO_NORM)
-        return
-    for figure, part in (("Fig. 8", "weight"), ("Fig. 9", "bias")):
-        if f"norm_{part}" in dataset:
-            yield _components(context, dataset[f"norm_{part}"].values, part, figure)
-        else:
-            why = f"the last norm of the family {context.model.anatomy.family!r} has no {part}"
-            yield Left(f"{PAPER}, {figure}: the norm's {part}", why)
+        raise Absent(NO_NORM)
+    if f"norm_{part}" not in dataset:
+        raise Absent(f"the last norm of the family {context.model.anatomy.family!r} has no {part}")
+    values = dataset[f"norm_{part}"].values
+    return pandas.DataFrame({"component": np.arange(len(values)), part: values})
 
 
-def _components(context: Context, values: np.ndarray, part: str, figure: str) -> Shown:
-    far = int((np.abs(values - values.mean()) > FAR * values.std()).sum())
-    drawing = Drawing(
-        "points",
-        pandas.DataFrame({"component": np.arange(len(values)), part: values}),
-        "component",
-        part,
-        f"The norm's {part} is {values.mean():.2f} ± {values.std():.2f}; {far} of {len(values)} components lie far off",
-        f"mean and standard deviation; far: more than {FAR} standard deviations from the mean; {context.model.id}",
-        share=False,
+def _far(part: str, table: pandas.DataFrame) -> str:
+    values = table[part]
+    far = int(((values - values.mean()).abs() > FAR * values.std(ddof=0)).sum())
+    return (
+        f"The norm's {part} is {values.mean():.2f} ± {values.std(ddof=0):.2f};"
+        f" {far} of {len(values)} components lie far off"
     )
-    return Shown(f"head_norm_{part}", f"{PAPER}, {figure}", drawing)
 
 
-def hits(context: Context) -> Iterator[Item]:
-    for place, corpus in enumerate(context.corpora):
-        dataset = clozes(context, corpus)
-        yield _hits(context, dataset, corpus, "head_hits" if place == 0 else f"head_hits_{place}")
-        if place == 0:
-            yield _published_hits(context, dataset)
-            yield from _completeness(dataset)
+def hits(context: Context) -> pandas.DataFrame:
+    """Hits by stage and rank, of every corpus."""
+    return pandas.concat([_hits(context, place) for place in range(len(context.corpora))], ignore_index=True)
 
 
-def _hits(context: Context, dataset: xarray.Dataset, corpus: Corpus, name: str) -> Shown:
+def _hits(context: Context, place: int) -> pandas.DataFrame:
+    dataset = clozes(context, context.corpora[place])
     table = (dataset["hits"] / dataset.attrs["scored"]).to_dataframe("found")[["found"]].reset_index()
-    table = table[table["k"].isin(RANKS)].reset_index(drop=True)
-    ten = table[table["k"] == 10].set_index("stage")["found"]
-    drawing = Drawing(
-        "lines",
-        table,
-        "k",
-        "found",
-        f"{ten.idxmax()} has most answers among its ten best: {ten.max():.0%}; the whole head has {ten.iloc[-1]:.0%}",
-        f"share of the answers that are among the k best; {sample(dataset, context, corpus)}",
-        color="stage",
-        order=tuple(names_of(dataset)),
-        y_title="hits@k",
-    )
-    return Shown(name, f"{PAPER}, hits@k by stage", drawing)
+    data = f"{called(context.corpora[place])}, {dataset.attrs['scored']:,} clozes"
+    return table[table["k"].isin(RANKS)].assign(data=data)
 
 
-def _published_hits(context: Context, dataset: xarray.Dataset) -> Beside:
-    theirs, rows = printed("hits_lama_conceptnet_of_29774"), []
+def _best(table: pandas.DataFrame) -> str:
+    ten = table[(table["k"] == 10) & (table["data"] == table["data"].iloc[0])] if "data" in table else table
+    ten = ten[ten["k"] == 10].groupby("stage", sort=False)["found"].mean()
+    return f"{ten.idxmax()} has most answers among its ten best: {ten.max():.0%}; the whole head has {ten.iloc[-1]:.0%}"
+
+
+def hits_published(context: Context) -> pandas.DataFrame:
+    dataset, theirs, rows = clozes(context), printed("hits_lama_conceptnet_of_29774"), []
     shares = (dataset["hits"] / dataset.attrs["scored"]).to_pandas()
     for stage in dict.fromkeys([*shares.index, *printed("stages")]):
         ours = {f"ours @{k}": f"{shares[k][stage]:.1%}" if stage in shares.index else "" for k in SHORT}
@@ -244,57 +193,41 @@ def _published_hits(context: Context, dataset: xarray.Dataset) -> Beside:
             | ours
             | {f"{BASE} @{k}": f"{known[RANKS.index(k)] / QUESTIONS:.1%}" if known else "" for k in SHORT}
         )
-    differs = f"Ours: {sample(dataset, context)}. {THEIRS}"
-    return Beside("head_hits_published", "the published hits@k, as shares", pandas.DataFrame(rows), differs)
+    return pandas.DataFrame(rows)
 
 
-def _completeness(dataset: xarray.Dataset) -> Iterator[Finding]:
-    names, ten = names_of(dataset), dataset["hits"].sel(k=10).to_series()
-    norm, whole = norm_of(names), int(ten.iloc[-1])
-    if norm is None or norm[0] == names[0]:
-        return
-    share = ten / max(whole, 1)
-    before = share[: names.index(norm[0])]
-    normalised, weighted = share[norm[0]], share[norm[1]]
-    yield concluded(
-        "Before the norm a stage is of next to no use; with the norm's weight it is nearly complete.",
-        bool(before.max() < USELESS and weighted > COMPLETE) if whole >= FEW else None,
-        f"hits@10 beside the whole head's {whole}: at most {before.max():.0%} of them before ({before.idxmax()}),"
-        f" {normalised:.0%} normalised, {weighted:.0%} with the weight (we ask for under {USELESS:.0%} before and over"
-        f" {COMPLETE:.0%} with the weight); {BASE}: 10%, 50%, 100%",
-    )
+def completeness(context: Context) -> dict[str, Estimate]:
+    """Hits@10 beside those of the whole head: of the best stage before the norm, and with the norm's weight."""
+    dataset = clozes(context)
+    _, normalised, weighted = _around_norm(dataset)
+    places = dataset["place"].transpose("sentence", "stage").values
+    hit = (places <= 10)[np.isfinite(places).all(axis=1)]
+    if hit[:, -1].sum() < FEW:
+        raise Absent(f"the whole head has only {hit[:, -1].sum()} answers among its ten best")
+
+    def beside_whole(first: int, last: int, rows: np.ndarray) -> float:
+        found = rows.sum(axis=0)
+        return float(found[first:last].max() / max(found[-1], 1))
+
+    spans = {"before the norm": (0, normalised), "with its weight": (weighted, weighted + 1)}
+    return {name: paired(hit, range(len(hit)), partial(beside_whole, *span)) for name, span in spans.items()}
 
 
-def lens(context: Context) -> Iterator[Item]:
+def lens(context: Context) -> pandas.DataFrame:
+    """Where the whole head, reading a layer, puts the final prediction: shares of the sentences."""
     ranks = _ranks_by_layer(context)
-    table = pandas.concat(
-        [
-            (ranks <= k).mean().rename("share").rename_axis("layer").reset_index().assign(place=name)
-            for name, k in LENS.items()
-        ],
-        ignore_index=True,
-    )
-    before = float((ranks.iloc[:, -2] == 1).mean())
+    shares = [(ranks <= k).mean().rename("share").reset_index().assign(place=name) for name, k in DEPTHS.items()]
+    table = pandas.concat(shares, ignore_index=True)
     words = at_gap(context, layer="all", k=1)["top"].isel(stage=-1, best=0).to_series()
-    drawing = Drawing(
-        "lines",
-        table,
-        "layer",
-        "share",
-        f"One layer before the last, {before:.0%} of the final predictions are first already",
-        f"where the whole head, reading a layer, puts the final prediction; {len(ranks):,} sentences; {context.about}",
-        color="place",
-        order=tuple(LENS),
-        limits=(0.0, 1.0),
-        y_title="of the sentences",
-    )
     choices = ", ".join(f"{layer} {word}" for layer, word in words.items())
-    yield Shown(
-        "head_lens",
-        "the paper, which asks the last layer only",
-        drawing,
-        note=f"The first choice by layer, “{text_of(context)}”: {choices}.",
-    )
+    table.attrs |= {"sample": f"{len(ranks):,} sentences"}
+    table.attrs |= {"note": f"The first choice by layer, “{text_of(context)}”: {choices}."}
+    return table
+
+
+def _already(table: pandas.DataFrame) -> str:
+    first = table[table["place"] == next(iter(DEPTHS))]["share"]
+    return f"One layer before the last, {first.iloc[-2]:.0%} of the final predictions are first already"
 
 
 def _ranks_by_layer(context: Context) -> pandas.DataFrame:
@@ -308,8 +241,104 @@ def _ranks_by_layer(context: Context) -> pandas.DataFrame:
         if progress:
             progress(number, len(sentences))
     if not rows:
-        raise Unsupported(f"no sentence of {called(context.corpus)} has a gap ({MASK}) in it")
-    return pandas.DataFrame(rows).reset_index(drop=True)
+        raise Absent(f"no sentence of {called(context.corpus)} has a gap ({MASK}) in it")
+    return pandas.DataFrame(rows).reset_index(drop=True).rename_axis(columns="layer")
+
+
+def _sorted(name: str, figure: str, fixed_last: bool, sorting: bool) -> Figure:
+    of = "the last stage" if fixed_last else "the first stage"
+    what = f"The scores of {of}, sorted by each stage" if sorting else f"Each stage's scores, sorted by {of}"
+    return Figure(
+        f"head_sorted_{name}",
+        f"{PAPER}, {figure}",
+        partial(sorted_scores, fixed_last, sorting),
+        {"kind": "lines", "x": "place", "y": "score", "color": "line", "order": ("sorting", "sorted"), "by": "stage"}
+        | {"share": False, "x_title": "vocabulary, worst to best"},
+        partial(_span, what),
+        f"{BINS} equal parts of the vocabulary: means, and bands for the middle 80 %, in standard deviations",
+    )
+
+
+def _norm(figure: str, part: str) -> Figure:
+    return Figure(
+        f"head_norm_{part}",
+        f"{PAPER}, {figure}",
+        partial(components, part),
+        {"kind": "points", "x": "component", "y": part, "share": False},
+        partial(_far, part),
+        f"mean and standard deviation; far: more than {FAR} standard deviations from the mean",
+    )
+
+
+SENTENCE: Items = (
+    Figure("head_spearman", f"{PAPER}, Table V", spearman_grid, ALIKE, _most_alike, "over the vocabulary"),
+    Figure(
+        "head_spearman_published",
+        f"{PAPER}, Table V; these are the paper's own numbers",
+        spearman_published,
+        ALIKE,
+        lambda table: f"As published: {_most_alike(table)}",
+        f"{BASE}, “{printed('sentence')}”",
+    ),
+    Table(
+        "head_spearman_last",
+        "the last row of Table V: each stage against the logits",
+        last_row,
+        f"Theirs: {BASE}, “{printed('sentence')}”",
+    ),
+)
+MANY: Items = (
+    Figure(
+        "head_spearman_corpus",
+        f"{PAPER}, Table V, its last row for many sentences",
+        many,
+        {"kind": "bars", "x": "stage", "y": "spearman", "color": "stage", "share": False, "x_title": " "}
+        | {"order": lambda table: tuple(dict.fromkeys(table["stage"]))},
+        _nearest,
+        "Spearman with the logits, median, lines hold the middle 80 %",
+    ),
+    Claim(
+        "Normalisation brings a stage's scores much nearer to the logits, and the norm's weight nearer still.",
+        nearer,
+        {"normalised": MUCH, "with the weight": MORE},
+    ),
+)
+SORTED = (
+    _sorted("last_by_stage", "Figs 4 and 6, left", True, True),
+    _sorted("stage_by_last", "Fig. 6, right", True, False),
+    _sorted("first_by_stage", "Fig. 5, left", False, True),
+    _sorted("stage_by_first", "Fig. 5, right", False, False),
+)
+NORM: Items = (_norm("Fig. 8", "weight"), _norm("Fig. 9", "bias"))
+HITS: Items = (
+    Figure(
+        "head_hits",
+        f"{PAPER}, hits@k by stage",
+        hits,
+        {"kind": "lines", "x": "k", "y": "found", "color": "stage", "by": "data", "y_title": "hits@k"}
+        | {"order": lambda table: tuple(dict.fromkeys(table["stage"]))},
+        _best,
+        "share of the answers that are among the k best",
+    ),
+    Table("head_hits_published", "the published hits@k, as shares", hits_published, THEIRS),
+    Claim(
+        "Before the norm a stage is of next to no use; with the norm's weight it is nearly complete.",
+        completeness,
+        {"before the norm": USELESS, "with its weight": COMPLETE},
+        form=".0%",
+    ),
+)
+LENS: Items = (
+    Figure(
+        "head_lens",
+        "the paper, which asks the last layer only",
+        lens,
+        {"kind": "lines", "x": "layer", "y": "share", "color": "place", "order": tuple(DEPTHS)}
+        | {"limits": (0.0, 1.0), "y_title": "of the sentences"},
+        _already,
+        "where the whole head, reading a layer, puts the final prediction",
+    ),
+)
 
 
 NEEDS = frozenset({"lm_head"})
@@ -324,24 +353,22 @@ STUDY = Study(
     " IJCNN.",
     data="a cloze corpus such as --data lama:conceptnet.jsonl",
     sections=(
-        Section("One sentence", "How alike do the stages order the vocabulary?", make=one_sentence, needs=NEEDS),
-        Section(
-            "Many sentences", "Where on the way to the logits does the order arise?", make=many_sentences, needs=NEEDS
-        ),
+        Section("One sentence", "How alike do the stages order the vocabulary?", SENTENCE, NEEDS),
+        Section("Many sentences", "Where on the way to the logits does the order arise?", MANY, NEEDS),
         Section(
             "Scores, sorted",
             "What do one stage's scores look like in the order of another's?",
-            make=sorted_scores,
-            needs=NEEDS,
+            SORTED,
+            NEEDS,
         ),
-        Section("The norm", "What do the norm's weights and biases look like?", make=norms, needs=NEEDS),
-        Section("Right answers", "At which stage is the right answer among the best?", make=hits, needs=NEEDS),
+        Section("The norm", "What do the norm's weights and biases look like?", NORM, NEEDS),
+        Section("Right answers", "At which stage is the right answer among the best?", HITS, NEEDS),
         Section(
             "Small changes",
             "What happens when the period, the end token or the mask is taken away?",
-            make=changes,
-            needs=NEEDS,
+            CHANGED,
+            NEEDS,
         ),
-        Section("Earlier layers", "What does the head say when it reads an earlier layer?", make=lens, needs=NEEDS),
+        Section("Earlier layers", "What does the head say when it reads an earlier layer?", LENS, NEEDS),
     ),
 )

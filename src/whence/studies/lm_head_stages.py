@@ -79,6 +79,6 @@ def clozes(context: Context, corpus: Corpus | None = None) -> xarray.Dataset:
     return dataset
 
 
-def sample(dataset: xarray.Dataset, context: Context, corpus: Corpus | None = None) -> str:
-    """How many clozes, which model and which corpus, for subtitles."""
-    return f"{dataset.attrs['scored']:,} clozes; {context.model.id} · {called(corpus or context.corpus)}"
+def sample(dataset: xarray.Dataset) -> str:
+    """How many clozes, for subtitles."""
+    return f"{dataset.attrs['scored']:,} clozes"

@@ -1,30 +1,22 @@
 """How much of the mixing by attention do residual and normalisation undo? (Kobayashi et al. 2021)"""
 
 from functools import partial
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pandas
 
-from whence.corpus.open_run import Run
-from whence.measures.registry import MIXED, WHOLE_BLOCK, given_by
+from whence.measures.registry import MIXED, WHOLE_BLOCK
 from whence.sentence.measure import measure
 from whence.stats.estimate import Estimate, estimate
-from whence.studies.frame.context import Context, by_document, called, spearman, trend
+from whence.studies.frame.context import Context, called, trend
 from whence.studies.frame.published import ANALYSES as PRINTED
 from whence.studies.frame.published import hub_name, published
-from whence.studies.frame.sentences import Chosen, masked
-from whence.studies.frame.study import Absent, Claim, Figure, Section, Study, Table
+from whence.studies.frame.study import Absent, Claim, Figure, Items, Section, Study, Table
 from whence.studies.frame.verdict import FALLS, LESS_THAN_HALF, MORE
+from whence.studies.mixing_frequency import FREQUENCY
+from whence.studies.mixing_rows import BASE, MAIN, PAPER, in_order, long_table, main_rows
 
-PAPER = "Kobayashi et al. 2021"
-MASKED = 0.12  # share of the words, as in the paper
-WORDS = 90  # about the paper's 128 tokens
-BASE = "bert-base-uncased"
-MAIN = "attnresln_n"
-ANALYSES = (*MIXED, WHOLE_BLOCK)
-FEED_FORWARD = f"mixing_{WHOLE_BLOCK}"  # not of the paper, and not of every model
 FIGURES = ("mean", "max", "min")
 # what is counted one after the other: the analyses without and with it
 COMPONENTS = {
@@ -34,44 +26,8 @@ COMPONENTS = {
 }
 
 
-def _run(context: Context, place: int = 0) -> Run:
-    """Words are masked if the model has a mask token; all models read the same texts."""
-    share = MASKED if context.model.tokenizer.mask_token is not None else 0.0
-    sentences = Chosen(context.corpora[place], context.amount(24, 992), masked(share, WORDS, least=4))
-    return context.run(f"mixing-{place}", ["mixing", *given_by(context.model.gives, [FEED_FORWARD])], sentences)
-
-
-def _long(context: Context, place: int = 0) -> pandas.DataFrame:
-    """One row per token, layer and analysis; `kind` is normal, mask, or the name of a special token."""
-    tokens = by_document(_run(context, place).tokens)
-    columns = ["document", "layer", "token_id", "kind"]
-    names = {column: analysis for analysis in ANALYSES if (column := f"mixing_{analysis}") in tokens}
-    table = tokens.assign(kind=_kind(context, tokens["class"]))[[*columns, *names]].rename(columns=names)
-    table = table.melt(columns, var_name="analysis", value_name="mixing")
-    share = (table["kind"] == "mask").mean()
-    table.attrs["sample"] = f"{len(tokens):,} tokens × layers, {share:.0%} of the tokens masked"
-    return table
-
-
-def _kind(context: Context, classes: pandas.Series) -> pandas.Series:
-    mask = context.model.tokenizer.mask_token
-    special = set(context.model.tokenizer.all_special_tokens)
-    return classes.map(lambda name: "mask" if name == mask else name if name in special else "normal")
-
-
-def _main(context: Context) -> pandas.DataFrame:
-    table = context.kept(_long)
-    return table[table["analysis"] == MAIN]
-
-
-def _in_order(table: pandas.DataFrame) -> tuple[str, ...]:
-    """The analyses that were measured, in the order of how much of the block they count."""
-    measured = set(table["analysis"])
-    return tuple(name for name in ANALYSES if name in measured)
-
-
 def means(context: Context) -> pandas.DataFrame:
-    table = context.kept(_long)
+    table = context.kept(long_table)
     ours = table.groupby("analysis", sort=False)["mixing"].agg(mean="mean", low="min", high="max", n="size")
     known = published("kobayashi2021", "mixing_ratio_percent_wikipedia").get(hub_name(context.model.id))
     printed = {} if known is None else {name: known[PRINTED[name]]["mean"] / 100 for name in MIXED}
@@ -102,13 +58,13 @@ def models(context: Context) -> pandas.DataFrame:
         of = {"model": name, "data": "Wikipedia (published)"}
         rows += [of | {"figure": figure} | {m: values[PRINTED[m]] for m in MIXED} for figure, values in figures.items()]
     table = pandas.DataFrame(rows).rename(columns={"model": "of"})
-    table.attrs["sample"] = f"Ours: {context.kept(_long).attrs['sample']}."
+    table.attrs["sample"] = f"Ours: {context.kept(long_table).attrs['sample']}."
     return table
 
 
 def components(context: Context) -> dict[str, Estimate]:
     """What each component takes away from the mixing."""
-    table = context.kept(_long)
+    table = context.kept(long_table)
     return {
         name: estimate(table, "mixing", "analysis", partial(_difference, pair)) for name, pair in COMPONENTS.items()
     }
@@ -119,7 +75,7 @@ def _difference(pair: tuple[str, str], of: pandas.Series) -> float:
 
 
 def main_mean(context: Context) -> Estimate:
-    return estimate(_main(context), "mixing", "analysis", lambda of: of[MAIN])
+    return estimate(main_rows(context), "mixing", "analysis", lambda of: of[MAIN])
 
 
 def whole_block(context: Context) -> pandas.DataFrame:
@@ -130,7 +86,7 @@ def whole_block(context: Context) -> pandas.DataFrame:
 
 
 def by_type(context: Context) -> pandas.DataFrame:
-    table = context.kept(_long)
+    table = context.kept(long_table)
     kinds = table.groupby(["analysis", "layer", "kind"], as_index=False)["mixing"].mean()
     overall = table.groupby(["analysis", "layer"], as_index=False)["mixing"].mean().assign(kind="overall")
     return pandas.concat([kinds, overall], ignore_index=True)
@@ -159,7 +115,7 @@ def kinds_beside(context: Context) -> pandas.DataFrame:
 
 def masks(context: Context) -> Estimate:
     """Middle and deep layers are those beyond the first third."""
-    table = _main(context)
+    table = main_rows(context)
     if not (table["kind"] == "mask").any():
         raise Absent("no token of the sample is masked")
     deep = table[table["layer"] > table["layer"].max() / 3]
@@ -171,64 +127,8 @@ def masks(context: Context) -> Estimate:
     )
 
 
-def _ranked(context: Context) -> pandas.DataFrame:
-    """The rows with the frequency rank of their token, from the user's list or from counts in the corpus."""
-    table = context.kept(_long)
-    ids = pandas.Series(table["token_id"].unique())
-    if context.frequency is not None:
-        from whence.text.readers.frequency import frequencies, ranks
-
-        listed = frequencies(context.frequency)
-        items = ids.tolist() if listed.by_id else context.model.tokenizer.convert_ids_to_tokens(ids.tolist())
-        places = dict(zip(ids, ranks(items, listed).ranks, strict=True))
-    else:
-        once = table[(table["analysis"] == MAIN) & (table["layer"] == table["layer"].min())]
-        places = once["token_id"].value_counts().rank(ascending=False, method="min").to_dict()
-    return table.assign(rank=table["token_id"].map(places)).dropna(subset=["rank"])
-
-
-def frequency(context: Context) -> pandas.DataFrame:
-    """One row per vocabulary item and analysis; the mask is special too, as in the paper."""
-    table = context.kept(_ranked)
-    words = table.groupby(["analysis", "token_id"], as_index=False, sort=False).agg(
-        rank=("rank", "first"), mixing=("mixing", "mean"), kind=("kind", "first"), n=("mixing", "size")
-    )
-    return words.assign(special=words["kind"] != "normal").drop(columns="kind")
-
-
-def _words(table: pandas.DataFrame) -> pandas.DataFrame:
-    normal = table[(table["analysis"] == MAIN) & ~table["special"]]
-    return normal.assign(rank=np.log10(normal["rank"]))
-
-
-def frequency_beside(context: Context) -> pandas.DataFrame:
-    words, theirs = frequency(context), published("kobayashi2021", "spearman_frequency_rank_bert_base")
-    rows = []
-    for analysis, part in words.groupby("analysis", sort=False):
-        normal, printed = part[~part["special"]], PRINTED.get(str(analysis), str(analysis))
-        rows.append(
-            {
-                "analysis": printed,
-                "ours, all": spearman(part["rank"], part["mixing"]),
-                "ours, without special": spearman(normal["rank"], normal["mixing"]),
-                f"{BASE}, all": theirs["all"].get(printed),
-                f"{BASE}, without special": theirs["without_special"].get(printed),
-            }
-        )
-    table = pandas.DataFrame(rows)
-    source = PurePath(context.frequency).name if context.frequency else "counts in this corpus itself"
-    table.attrs["sample"] = f"Ours: ranks from {source}, {len(_words(words)):,} vocabulary items."
-    return table
-
-
-def frequency_trend(context: Context) -> Estimate:
-    table = context.kept(_ranked)
-    rows = table[(table["analysis"] == MAIN) & (table["kind"] == "normal")]
-    return estimate(rows, "mixing", ["rank", "token_id"], lambda of: trend(of.droplevel("token_id")))
-
-
 def depth(context: Context) -> pandas.DataFrame:
-    return context.kept(_long).groupby(["analysis", "layer"], as_index=False)["mixing"].mean()
+    return context.kept(long_table).groupby(["analysis", "layer"], as_index=False)["mixing"].mean()
 
 
 def _first_to_last(table: pandas.DataFrame) -> str:
@@ -239,7 +139,7 @@ def _first_to_last(table: pandas.DataFrame) -> str:
 def depth_trend(context: Context) -> Estimate:
     if context.model.anatomy.layers < 3:
         raise Absent("two layers make no trend")
-    return estimate(_main(context), "mixing", "layer", trend)
+    return estimate(main_rows(context), "mixing", "layer", trend)
 
 
 def expansion(context: Context) -> pandas.DataFrame:
@@ -253,7 +153,7 @@ def data(context: Context) -> pandas.DataFrame:
     rows = [
         {"of": called(corpus), "analysis": analysis, "mixing": mean}
         for place, corpus in enumerate(context.corpora)
-        for analysis, mean in context.kept(_long, place).groupby("analysis", sort=False)["mixing"].mean().items()
+        for analysis, mean in context.kept(long_table, place).groupby("analysis", sort=False)["mixing"].mean().items()
     ]
     return pandas.DataFrame(rows)
 
@@ -267,7 +167,7 @@ def _span(table: pandas.DataFrame) -> str:
 def data_beside(context: Context) -> pandas.DataFrame:
     table = data(context)
     ours = table.pivot(index="of", columns="analysis", values="mixing")
-    ours = ours.loc[list(dict.fromkeys(table["of"])), list(_in_order(table))] * 100
+    ours = ours.loc[list(dict.fromkeys(table["of"])), list(in_order(table))] * 100
     theirs = published("kobayashi2021", "mixing_ratio_percent_bert_base_other_data")
     means_of = {name: {m: values[PRINTED[m]]["mean"] for m in MIXED} for name, values in theirs.items()}
     printed = pandas.DataFrame.from_dict(means_of, orient="index")
@@ -276,14 +176,14 @@ def data_beside(context: Context) -> pandas.DataFrame:
 
 
 FROM_OTHERS = {"y_title": "from other tokens", "limits": (0.0, 1.0)}
-MEANS = (
+MEANS: Items = (
     Figure(
         "mixing_means",
         f"{PAPER}, the table of mixing ratios",
         means,
         {"kind": "bars", "x": "analysis", "y": "mean", "color": "analysis", "published": "published", "x_title": ""}
         | FROM_OTHERS
-        | {"order": _in_order},
+        | {"order": in_order},
         _counted,
         "mean over tokens and layers, lines from the smallest to the largest",
         "Diamonds, where there are any, are the published means of the same model; none has the feed-forward.",
@@ -309,7 +209,7 @@ MEANS = (
         ".1%",
     ),
 )
-KINDS = (
+KINDS: Items = (
     Figure(
         "mixing_by_type",
         f"{PAPER}, the grids of layer by token type",
@@ -328,44 +228,18 @@ KINDS = (
     ),
     Claim("In middle and deep layers masked tokens are mixed more than others.", masks, MORE, form=".1%"),
 )
-FREQUENCY = (
-    Figure(
-        "mixing_frequency",
-        f"{PAPER}, mixing against word frequency",
-        frequency,
-        {"kind": "points", "x": "rank", "y": "mixing", "y_title": "from other tokens"}
-        | {"x_title": "frequency rank, powers of ten (frequent words at the left)"},
-        lambda table: (
-            f"Spearman's correlation of frequency rank and mixing is {spearman(table['rank'], table['mixing']):.2f}"
-        ),
-        f"{PRINTED[MAIN]}, one point per vocabulary item, special tokens left out",
-        only=_words,
-    ),
-    Table(
-        "mixing_frequency_spearman",
-        "the published Spearman correlations with frequency rank",
-        frequency_beside,
-        "Theirs: from BERT's training data, Wikipedia.",
-    ),
-    Claim(
-        "Frequent words are mixed more than rare ones.",
-        frequency_trend,
-        FALLS,
-        ("kobayashi2021", "spearman_frequency_rank_bert_base", "without_special", PRINTED[MAIN]),
-    ),
-)
-DEPTH = (
+DEPTH: Items = (
     Figure(
         "mixing_depth",
         f"{PAPER}, mixing by layer",
         depth,
-        {"kind": "lines", "x": "layer", "y": "mixing", "color": "analysis", "order": _in_order} | FROM_OTHERS,
+        {"kind": "lines", "x": "layer", "y": "mixing", "color": "analysis", "order": in_order} | FROM_OTHERS,
         _first_to_last,
         "mean over tokens",
     ),
     Claim("Later layers mix less.", depth_trend, FALLS, ("kobayashi2021", "spearman_depth_ATTNRESLN-N"), "+.2f"),
 )
-EXPANSION = (
+EXPANSION: Items = (
     Figure(
         "mixing_expansion",
         f"{PAPER}, expansion rates",
@@ -385,7 +259,7 @@ EXPANSION = (
         "from the weights alone",
     ),
 )
-DATA = (
+DATA: Items = (
     Figure(
         "mixing_data",
         f"{PAPER}, other data",
@@ -397,7 +271,7 @@ DATA = (
             "value": "mixing",
             "x_title": "",
             "y_title": "",
-            "order": _in_order,
+            "order": in_order,
         },
         _span,
         "mean over tokens and layers",

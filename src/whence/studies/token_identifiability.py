@@ -1,352 +1,380 @@
 """Can a hidden vector still be traced to its input token? (Brunner et al. 2020, section 4 and appendix B)"""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas
-import xarray
 
-from whence.plot.drawing import Drawing
-from whence.studies.frame.context import FALLING, Context, called, falls
+from whence.stats.estimate import Estimate
+from whence.studies.frame.context import Context, called
 from whence.studies.frame.published import hub_name, published
-from whence.studies.frame.study import Beside, Item, Left, Section, Shown, Study, concluded
+from whence.studies.frame.study import Absent, Claim, Figure, Items, Section, Study, Table
+from whence.studies.frame.verdict import ALIKE, FALLS, HARDLY, MORE, Criterion
 from whence.studies.token_experiments import (
     KINDS,
+    LINES,
     MAIN,
+    Experiment,
     Kind,
-    by_layer,
     folds_of,
     guessing,
     identified,
-    last,
+    last_rate,
     layers_of,
+    mean_rate,
     points,
     sample,
     spans,
-    trend,
+    trend_of,
+    worst_rate,
 )
-from whence.text.readers import Corpus
+from whence.studies.token_neighbours import NEIGHBOURS
 
 PAPER = "Brunner et al. 2020"
 BASE = "bert-base-uncased"
 ALONE: tuple[Kind, Kind] = (("naive", "cosine"), ("naive", "l2"))
 # probe -> the figure that trains on one layer and tests on all; the figure that looks for neighbours
 ACROSS: dict[Kind, str] = {MAIN: "2b", ("linear", "l2"): "8", ("mlp", "l2"): "9", ("mlp", "cosine"): "10"}
-BESIDE: dict[Kind, str] = {MAIN: "14", ("mlp", "cosine"): "15", ("mlp", "l2"): "16", ("linear", "l2"): "17"}
-OFFSETS = {-3: "3 to the left", -2: "2 to the left", -1: "1 to the left", 0: "the token itself"}
-OFFSETS |= {1: "1 to the right", 2: "2 to the right", 3: "3 to the right"}
 SHARES = (0.5, 0.8, 0.9, 1.0)
-# our reading of "most tokens", "much less often", "hardly helps" and "to the same degree"
-MOST, MUCH, HARDLY, ALIKE = 0.8, 0.1, 0.02, 0.05
-THEIRS = "MRPC dev, 408 sentences, 21,723 tokens, 12 layers"
-PROBES = "Our probes are solved for in closed form, the MLP with L2 in a short training; theirs were trained with Adam."
+MOST = Criterion("more than four fifths", above=0.8, span=(0.0, 1.0))  # our reading of "most tokens"
+THEIRS = "Theirs: MRPC dev, 408 sentences, 21,723 tokens, 12 layers, probes trained with Adam; ours are solved for in"
+THEIRS += " closed form, the MLP with L2 in a short training."
 
 
 def _printed(*keys: str) -> Any:
     return published("brunner2020", *keys)
 
 
-def _same(context: Context, corpus: Corpus) -> bool:
-    return hub_name(context.model.id) == BASE and corpus.format == "mrpc"
+def _same(context: Context, place: int = 0) -> bool:
+    return hub_name(context.model.id) == BASE and context.corpora[place].format == "mrpc"
 
 
-def _joined(experiments: dict[str, xarray.Dataset]) -> pandas.DataFrame:
-    return pandas.concat([spans(experiment, name) for name, experiment in experiments.items()], ignore_index=True)
+def _rate(context: Context, kind: Kind, place: int = 0) -> Experiment:
+    return identified(context, kind, corpus=context.corpora[place], folds=folds_of(context, kind))
 
 
-def _figure_2a(context: Context, corpus: Corpus, name: str, answers: str) -> tuple[Shown, dict[str, xarray.Dataset]]:
-    experiments = {
-        name: identified(context, kind, corpus=corpus, folds=folds_of(context, kind)) for kind, name in KINDS.items()
-    }
-    main, table = experiments[KINDS[MAIN]], _joined(experiments)
-    comparable = (table["probe"] == KINDS[MAIN]) & (table["layer"] == 12) & _same(context, corpus)
-    table["published"] = np.where(comparable, _printed("identifiability_linear_cosine_percent", "12") / 100, np.nan)
-    drawing = by_layer(
-        table,
-        f"After layer {int(main.layer[-1])}, a linear map finds {last(main):.0%} of the tokens again",
-        f"nearest neighbour within the sentence, bands span the folds; {sample(main, context, corpus)}",
-        main,
-        published="published",
-    )
-    return Shown(name, answers, drawing, note=_note(context)), experiments
+def rates(context: Context, place: int = 0) -> pandas.DataFrame:
+    """The rate of every probe by layer, with the span of the folds."""
+    experiments = {name: _rate(context, kind, place) for kind, name in KINDS.items()}
+    table = pandas.concat([spans(each, name) for name, each in experiments.items()], ignore_index=True)
+    comparable = (table["probe"] == KINDS[MAIN]) & (table["layer"] == 12) & _same(context, place)
+    printed = np.where(comparable, _printed("identifiability_linear_cosine_percent", "12") / 100, np.nan)
+    table = table.assign(published=printed, data=called(context.corpora[place]))
+    table.attrs |= {"sample": sample(experiments[KINDS[MAIN]]), "note": _note(context)}
+    return table
 
 
 def _note(context: Context) -> str:
     quick = "Dots are what was measured: the quick sample leaves layers out." if context.quick else ""
     ties = "Where the input embedding holds no position, the same word twice is a tie and counts as half found."
-    split = "The MLP with L2 is one split."
-    return " ".join(filter(None, [split, quick, ties if context.model.anatomy.causal else ""]))
+    return " ".join(filter(None, [quick, ties if context.model.anatomy.causal else ""]))
 
 
-def rates(context: Context) -> Iterator[Item]:
-    shown, experiments = _figure_2a(context, context.corpus, "identity_rates", f"{PAPER}, Fig. 2a")
-    yield shown
-    main = experiments[KINDS[MAIN]]
-    rows = [
-        {"last layer": kind, "ours": f"{last(experiment):.1%}", BASE: ""} for kind, experiment in experiments.items()
-    ]
-    rows[0][BASE] = f"{_printed('identifiability_linear_cosine_percent', '12')}%"
-    chance = f"{_printed('chance_percent', 'MRPC')}%"
-    yield Beside(
-        "identity_last_layer",
-        "the published rates of the last layer, where the paper prints them",
-        pandas.DataFrame([*rows, {"last layer": "guessing", "ours": f"{guessing(main):.1%}", BASE: chance}]),
-        f"Ours: {sample(main, context)}, {main.layer.values[-1]} layers. Theirs: {THEIRS}, 10 folds. {PROBES}",
-    )
-    yield from _rate_claims(experiments)
+def _found(table: pandas.DataFrame) -> str:
+    main = table[table["probe"] == KINDS[MAIN]]
+    return f"After layer {int(main['layer'].max())}, a linear map finds {main['rate'].iloc[-1]:.0%} of the tokens again"
 
 
-def _rate_claims(experiments: dict[str, xarray.Dataset]) -> Iterator[Item]:
-    main, naive = experiments[KINDS[MAIN]], experiments[KINDS["naive", "cosine"]]
-    first, deep = float(naive["rate"][0].mean()), last(naive)
-    yield concluded(
-        "Without a probe, fewer tokens are recognised the deeper the layer.",
-        deep < first and falls(trend(naive)),
-        f"naive, cosine: {first:.1%} in layer 1, {deep:.1%} in the last, Spearman with depth {trend(naive):+.2f}",
-    )
-    yield concluded(
-        "A linear map is enough to find most tokens of the last layer.",
-        last(main) > MOST,
-        f"{last(main):.1%} (we ask for {MOST:.0%}), guessing {guessing(main):.1%}; {BASE}: 93%",
-    )
-    pairs = {
-        name: [last(experiments[f"{name}, {loss}"]) for loss in ("cosine", "L2")] for name in ("naive", "linear", "MLP")
+def last_layer(context: Context) -> pandas.DataFrame:
+    main = _rate(context, MAIN)
+    rows = [{"last layer": name, "ours": last_rate(_rate(context, kind)).value} for kind, name in KINDS.items()]
+    table = pandas.DataFrame([*rows, {"last layer": "guessing", "ours": guessing(main)}])
+    theirs = {KINDS[MAIN]: _printed("identifiability_linear_cosine_percent", "12")}
+    theirs["guessing"] = _printed("chance_percent", "MRPC")
+    table[BASE] = table["last layer"].map(theirs).map(lambda share: "" if pandas.isna(share) else f"{share}%")
+    table["ours"] = [f"{share:.1%}" for share in table["ours"]]
+    table.attrs["sample"] = f"Ours: {sample(main)}, {main.layer.values[-1]} layers."
+    return table
+
+
+def naive_trend(context: Context) -> Estimate:
+    return trend_of(_rate(context, ("naive", "cosine")))
+
+
+def main_rate(context: Context) -> Estimate:
+    return last_rate(_rate(context, MAIN))
+
+
+def cosine_less_l2(context: Context) -> dict[str, Estimate]:
+    return {
+        probe: last_rate(_rate(context, (probe, "cosine"))) - last_rate(_rate(context, (probe, "l2")))
+        for probe in ("naive", "linear", "mlp")
     }
-    yield concluded(
-        "Cosine distance finds more tokens than L2 distance.",
-        all(cosine > distance for cosine, distance in pairs.values()),
-        "last layer, cosine against L2: "
-        + ", ".join(f"{name} {cosine:.1%} and {distance:.1%}" for name, (cosine, distance) in pairs.items()),
+
+
+def _across(context: Context, kind: Kind) -> Experiment:
+    if context.quick and kind[0] == "mlp":
+        raise Absent("it is left out of the quick sample")
+    layers = layers_of(context, kind[0])
+    return identified(context, kind, layers=layers, test_layers=layers, folds=folds_of(context, kind))
+
+
+def across_layers(kind: Kind, context: Context) -> pandas.DataFrame:
+    experiment = _across(context, kind)
+    table = experiment["transfer"].mean("fold").to_dataframe("rate")[["rate"]].reset_index()
+    table.attrs["sample"] = sample(experiment)
+    return table
+
+
+def _both_ways(table: pandas.DataFrame) -> str:
+    cells = table.set_index(["trained_on", "tested_on"])["rate"]
+    low, high = table["trained_on"].min(), table["trained_on"].max()
+    return (
+        f"Trained on layer {high}, a probe finds {cells[high, low]:.0%} in layer {low};"
+        f" the other way round {cells[low, high]:.0%}"
     )
 
 
-def across_layers(context: Context) -> Iterator[Item]:
-    for kind, figure in ACROSS.items():
-        if context.quick and kind[0] == "mlp":
-            continue
-        layers = layers_of(context, kind[0])
-        experiment = identified(context, kind, layers=layers, test_layers=layers)
-        yield _across(context, experiment, kind, figure)
-        if kind == MAIN:
-            yield from _across_claims(experiment["transfer"].mean("fold"), context)
-    if context.quick:
-        yield Left(f"{PAPER}, Figs 9 and 10, the same of the MLP", "it is left out of the quick sample")
+def across_beside(context: Context) -> pandas.DataFrame:
+    cells = across_layers(MAIN, context).set_index(["trained_on", "tested_on"])["rate"]
+    deep = int(cells.index.get_level_values("trained_on").max())
+    printed = {
+        (deep, deep): f"{_printed('identifiability_trained_on_12_tested_on_12_percent')}%",
+        (deep, 1): "",
+        (1, deep): f"{_printed('identifiability_trained_on_1_tested_on_11_and_12_percent')}%",
+    }
+    rows = [(*pair, f"{cells[pair]:.0%}", theirs) for pair, theirs in printed.items()]
+    return pandas.DataFrame(rows, columns=["trained on", "tested on", "ours", f"{BASE}, last layer 12"])
 
 
-def _across(context: Context, experiment: xarray.Dataset, kind: Kind, figure: str) -> Shown:
-    mean = experiment["transfer"].mean("fold")
-    low, high = int(mean.trained_on[0]), int(mean.trained_on[-1])
-    late, early = float(mean.sel(trained_on=high, tested_on=low)), float(mean.sel(trained_on=low, tested_on=high))
-    drawing = Drawing(
-        "grid",
-        mean.to_dataframe("rate")[["rate"]].reset_index(),
-        "tested_on",
-        "trained_on",
-        f"Trained on layer {high}, a probe finds {late:.0%} in layer {low}; the other way round {early:.0%}",
-        f"{KINDS[kind]}, test rate; {sample(experiment, context)}",
-        value="rate",
-        x_title="tested on layer",
-        y_title="trained on layer",
-        limits=(0.0, 1.0),
-    )
-    return Shown("identity_across_" + "_".join(kind), f"{PAPER}, Fig. {figure}", drawing)
+def down_less_up(context: Context) -> dict[str, Estimate]:
+    """The mean rate on earlier layers less that on later ones, of every probe that was trained on each layer."""
+    kinds = [kind for kind in ACROSS if kind[0] != "mlp" or not context.quick]
+    experiments = {KINDS[kind]: _across(context, kind) for kind in kinds}
+    if any(experiment.sizes["trained_on"] < 2 for experiment in experiments.values()):
+        raise Absent("the model has one layer")
+    return {name: mean_rate(experiment, "transfer", _triangles) for name, experiment in experiments.items()}
 
 
-def _across_claims(mean: xarray.DataArray, context: Context) -> Iterator[Item]:
-    values, deep = mean.values, int(mean.trained_on[-1])
-    printed = _printed("identifiability_trained_on_1_tested_on_11_and_12_percent")
-    rows = [
-        (deep, deep, values[-1, -1], f"{_printed('identifiability_trained_on_12_tested_on_12_percent')}%"),
-        (deep, 1, values[-1, 0], ""),
-        (1, deep, values[0, -1], f"{printed}%"),
-    ]
-    table = pandas.DataFrame(rows, columns=["trained on", "tested on", "ours", f"{BASE}, last layer 12"])
-    yield Beside(
-        "identity_across",
-        "what the text says of Fig. 2b",
-        table.assign(ours=[f"{rate:.0%}" for rate in table["ours"]]),
-        f"Ours: {called(context.corpus)}, the last layer is {deep}. Theirs: {THEIRS}. {PROBES}",
-    )
-    down, up = (
-        float(values[rows].mean()) for rows in (np.tril_indices_from(values, -1), np.triu_indices_from(values, 1))
-    )
-    yield concluded(
-        "What is learned on late layers holds for early ones better than the other way round.",
-        down > up if len(values) > 1 else None,
-        f"linear, cosine: mean rate on earlier layers {down:.1%}, on later ones {up:.1%}",
+def _triangles(transfer: np.ndarray) -> float:
+    return float(
+        transfer[np.tril_indices_from(transfer, -1)].mean() - transfer[np.triu_indices_from(transfer, 1)].mean()
     )
 
 
-def generalisation(context: Context) -> Iterator[Item]:
-    parts, gaps = {}, {}
+def train_and_test(context: Context) -> pandas.DataFrame:
+    parts = []
     for probe, name in (("linear", "linear"), ("mlp", "MLP")):
-        experiment = identified(context, (probe, "l2"), folds=folds_of(context, (probe, "l2")))
-        parts[f"{name}, train"] = spans(experiment, f"{name}, train", "train_rate")
-        parts[f"{name}, test"] = spans(experiment, f"{name}, test")
-        gaps[name] = last(experiment, "train_rate") - last(experiment)
-    linear, network = (points(gaps[name]) for name in ("linear", "MLP"))
-    yield Shown(
+        experiment = _rate(context, (probe, "l2"))
+        parts += [spans(experiment, f"{name}, train", "train_rate"), spans(experiment, f"{name}, test")]
+    table = pandas.concat(parts, ignore_index=True)
+    table.attrs["sample"] = sample(experiment)
+    return table
+
+
+def _lost(table: pandas.DataFrame) -> str:
+    last = table[table["layer"] == table["layer"].max()].set_index("probe")["rate"]
+    linear, network = (points(last[f"{name}, train"] - last[f"{name}, test"]) for name in ("linear", "MLP"))
+    return f"On new sentences the linear map loses {linear} in the last layer, the MLP {network}"
+
+
+def overfitting(context: Context) -> Estimate:
+    """How much more the linear map loses on new sentences than the MLP."""
+    linear, network = (_rate(context, (probe, "l2")) for probe in ("linear", "mlp"))
+    gaps = [last_rate(each, "train_rate") - last_rate(each) for each in (linear, network)]
+    return gaps[0] - gaps[1]
+
+
+def _shared(context: Context, share: float) -> Experiment:
+    layer = max(1, context.model.anatomy.layers - 1)
+    kind: Kind = ("mlp", "l2")
+    return identified(context, kind, layers=[layer], train_share=share, folds=folds_of(context, kind))
+
+
+def training_share(context: Context) -> pandas.DataFrame:
+    experiments = [_shared(context, share) for share in SHARES]
+    theirs = list(_printed("mlp_layer11_rate_by_training_share").values())
+    table = pandas.DataFrame({"share": [f"{share:.0%}" for share in SHARES]})
+    table["rate"] = [last_rate(each).value for each in experiments]
+    table["published"] = theirs if _same(context) else np.nan
+    table[f"{BASE}, layer 11"] = theirs
+    table.attrs["sample"] = f"layer {int(experiments[0].layer[0])}; {sample(experiments[0])}"
+    return table
+
+
+def _added(table: pandas.DataFrame) -> str:
+    half, _, most, whole = table["rate"]
+    return f"Twice the training data adds {points(whole - half)}, its last tenth {points(whole - most)}"
+
+
+def last_tenth(context: Context) -> Estimate:
+    return last_rate(_shared(context, 1.0)) - last_rate(_shared(context, 0.9))
+
+
+def _previous(context: Context, kind: Kind) -> Experiment:
+    return identified(context, kind, target="previous", folds=folds_of(context, kind))
+
+
+def single_layers(context: Context) -> pandas.DataFrame:
+    kinds = {kind: name for kind, name in KINDS.items() if kind[0] != "mlp" or not context.quick}
+    table = pandas.concat([spans(_previous(context, kind), name) for kind, name in kinds.items()], ignore_index=True)
+    table.attrs["sample"] = sample(_previous(context, ALONE[0]))
+    return table
+
+
+def _at_least(table: pandas.DataFrame) -> str:
+    worst = table.groupby("probe")["rate"].min()
+    cosine, distance = (worst[KINDS[kind]] for kind in ALONE)
+    found = f"for at least {cosine:.0%} of tokens by cosine, {distance:.0%} by L2"
+    return f"Without a probe, a block's output finds its input {found}"
+
+
+def single_worst(context: Context) -> Estimate:
+    return worst_rate(_previous(context, ALONE[0]))
+
+
+def angle_less_length(context: Context) -> Estimate:
+    angle, length = (mean_rate(_previous(context, kind)) for kind in ALONE)
+    return angle - length
+
+
+def single_trend(context: Context) -> Estimate:
+    return trend_of(_previous(context, ALONE[1]))
+
+
+def alone(context: Context) -> pandas.DataFrame:
+    """Figs 12 and 13: without a probe, to the layer before; of two models, solid and dashed."""
+    table = single_layers(context)
+    return table[table["probe"].isin([KINDS[kind] for kind in ALONE])]
+
+
+def alone_last(context: Context) -> dict[str, Estimate]:
+    angle, length = (last_rate(_previous(context, kind)) for kind in ALONE)
+    return {"by L2": length, "by L2 less by cosine": length - angle}
+
+
+def elsewhere(context: Context) -> pandas.DataFrame:
+    if len(context.corpora) == 1:
+        raise Absent("one corpus was given; name more with --data")
+    return pandas.concat([rates(context, place) for place in range(1, len(context.corpora))], ignore_index=True)
+
+
+def elsewhere_beside(context: Context) -> pandas.DataFrame:
+    if len(context.corpora) == 1:
+        raise Absent("one corpus was given; name more with --data")
+    rows = [
+        (called(corpus), f"{last_rate(main).value:.1%}", f"{guessing(main):.1%}")
+        for place, corpus in enumerate(context.corpora[1:], start=1)
+        for main in [_rate(context, MAIN, place)]
+    ]
+    rows += [(f"{name} ({BASE}, published)", "", f"{share}%") for name, share in _printed("chance_percent").items()]
+    return pandas.DataFrame(rows, columns=["data", "last layer, linear, cosine", "guessing"])
+
+
+RATES: Items = (
+    Figure(
+        "identity_rates",
+        f"{PAPER}, Fig. 2a",
+        rates,
+        {**LINES, "published": "published"},
+        _found,
+        "nearest neighbour within the sentence, bands span the folds",
+    ),
+    Table(
+        "identity_last_layer", "the published rates of the last layer, where the paper prints them", last_layer, THEIRS
+    ),
+    Claim("Without a probe, fewer tokens are recognised the deeper the layer.", naive_trend, FALLS, form="+.2f"),
+    Claim(
+        "A linear map is enough to find most tokens of the last layer.",
+        main_rate,
+        MOST,
+        ("brunner2020", "identifiability_linear_cosine_percent", "12"),
+        ".1%",
+    ),
+    Claim("Cosine distance finds more tokens than L2 distance.", cosine_less_l2, MORE, form=".1%"),
+)
+LAYERS: Items = (
+    *(
+        Figure(
+            "identity_across_" + "_".join(kind),
+            f"{PAPER}, Fig. {figure}",
+            partial(across_layers, kind),
+            {"kind": "grid", "x": "tested_on", "y": "trained_on", "value": "rate", "limits": (0.0, 1.0)}
+            | {"x_title": "tested on layer", "y_title": "trained on layer"},
+            _both_ways,
+            f"{KINDS[kind]}, test rate",
+        )
+        for kind, figure in ACROSS.items()
+    ),
+    Table("identity_across", "what the text says of Fig. 2b", across_beside, THEIRS),
+    Claim(
+        "What is learned on late layers holds for early ones better than the other way round.",
+        down_less_up,
+        MORE,
+        form=".1%",
+    ),
+)
+NEW: Items = (
+    Figure(
         "identity_train_test",
         f"{PAPER}, Fig. 7",
-        by_layer(
-            pandas.concat(parts.values(), ignore_index=True),
-            f"On new sentences the linear map loses {linear} in the last layer, the MLP {network}",
-            f"L2, training and test sentences, bands span the folds; {sample(experiment, context)}",
-            experiment,
-            order=tuple(parts),
-        ),
-    )
-    yield concluded(
-        "Linear map and MLP overfit to the same degree.",
-        abs(gaps["linear"] - gaps["MLP"]) < ALIKE,
-        f"train less test rate in the last layer: linear {linear}, MLP {network} (we ask for {points(ALIKE)} at most)",
-    )
-
-
-def training_share(context: Context) -> Iterator[Item]:
-    layer = max(1, context.model.anatomy.layers - 1)
-    experiments = [identified(context, ("mlp", "l2"), layers=[layer], train_share=share) for share in SHARES]
-    theirs = list(_printed("mlp_layer11_rate_by_training_share").values())
-    shares, rates = [f"{share:.0%}" for share in SHARES], [last(experiment) for experiment in experiments]
-    table = pandas.DataFrame({"share": shares, "rate": rates})
-    table["published"] = theirs if _same(context, context.corpus) else np.nan
-    half, _, most, all_of_it = table["rate"]
-    yield Shown(
+        train_and_test,
+        LINES,
+        _lost,
+        "L2, training and test sentences, bands span the folds",
+    ),
+    Claim("Linear map and MLP overfit to the same degree.", overfitting, ALIKE, form=".1%"),
+)
+MORE_DATA: Items = (
+    Figure(
         "identity_training_share",
         f"{PAPER}, appendix B.2",
-        Drawing(
-            "bars",
-            table,
-            "share",
-            "rate",
-            f"Twice the training data adds {points(all_of_it - half)}, its last tenth {points(all_of_it - most)}",
-            f"MLP, L2, layer {layer}, test rate; {sample(experiments[0], context)}",
-            order=tuple(table["share"]),
-            published="published",
-            y_title="tokens recognised",
-            x_title="of the training sentences",
-            limits=(0.0, 1.0),
-        ),
-    )
-    yield Beside(
-        "identity_training_shares",
-        "the published rates by share of the training data",
-        table[["share", "rate"]].rename(columns={"rate": "ours"}).assign(**{f"{BASE}, layer 11": theirs}),
-        f"Ours: layer {layer}, {sample(experiments[0], context)}. Theirs: {THEIRS}. {PROBES}",
-    )
-    yield concluded(
-        "More training data would hardly help.",
-        all_of_it - most < HARDLY,
-        f"the last tenth adds {points(all_of_it - most)} (we ask for less than {points(HARDLY)}); {BASE}: 1 point",
-    )
-
-
-def single_layers(context: Context) -> Iterator[Item]:
-    kinds = {kind: name for kind, name in KINDS.items() if kind[0] != "mlp" or not context.quick}
-    experiments = {name: identified(context, kind, target="previous") for kind, name in kinds.items()}
-    angle, distance = (experiments[KINDS[kind]] for kind in ALONE)
-    losses = {"cosine": angle, "L2": distance}
-    worst = {name: float(experiment["rate"].mean("fold").min()) for name, experiment in losses.items()}
-    yield Shown(
+        training_share,
+        {"kind": "bars", "x": "share", "y": "rate", "published": "published", "y_title": "tokens recognised"}
+        | {"x_title": "of the training sentences", "limits": (0.0, 1.0)},
+        _added,
+        "MLP, L2, test rate",
+    ),
+    Claim("More training data would hardly help.", last_tenth, HARDLY, form=".1%"),
+)
+SINGLE: Items = (
+    Figure(
         "identity_previous",
         f"{PAPER}, Fig. 11",
-        by_layer(
-            _joined(experiments),
-            f"Without a probe, a block's output finds its input for at least {worst['cosine']:.0%} of tokens by cosine,"
-            f" {worst['L2']:.0%} by L2",
-            f"from hidden vectors to those of the layer before, by layer; {sample(angle, context)}",
-            angle,
-        ),
-    )
-    yield concluded(
-        "Across a single layer, even the vectors as they are find most tokens.",
-        worst["cosine"] > MOST,
-        f"naive, cosine: at least {worst['cosine']:.1%} in every layer (we ask for {MOST:.0%})",
-    )
-    means = [float(experiment["rate"].mean()) for experiment in (angle, distance)]
-    yield concluded(
-        "A block changes the angle of a vector less than its length.",
-        means[0] > means[1],
-        f"naive, mean over layers: cosine {means[0]:.1%}, L2 {means[1]:.1%}",
-    )
-    yield concluded(
-        "Later layers make their input harder to find.",
-        falls(trend(distance)),
-        f"naive, L2: Spearman of layer and rate {trend(distance):+.2f}, last layer {last(distance):.1%}",
-    )
-
-
-def neighbours(context: Context) -> Iterator[Item]:
-    for kind, figure in BESIDE.items():
-        if context.quick and kind != MAIN:
-            continue
-        layers = layers_of(context, "mlp" if context.quick else kind[0])
-        experiments = {offset: identified(context, kind, layers=layers, offset=offset) for offset in OFFSETS}
-        yield _neighbours(context, experiments, kind, figure)
-        if kind == MAIN:
-            yield from _neighbour_claims(experiments)
-    if context.quick:
-        yield Left(f"{PAPER}, Figs 15 to 17, the same of the other probes", "they are left out of the quick sample")
-
-
-def _neighbours(context: Context, experiments: dict[int, xarray.Dataset], kind: Kind, figure: str) -> Shown:
-    own, left, right = (f"{last(experiments[offset]):.0%}" for offset in (0, -1, 1))
-    deepest = int(experiments[0].layer[-1])
-    drawing = by_layer(
-        _joined({OFFSETS[offset]: experiment for offset, experiment in experiments.items()}),
-        f"Layer {deepest} gives back {own} of its tokens, {left} of left, {right} of right neighbours",
-        f"{KINDS[kind]}, test rate; {sample(experiments[0], context)}",
-        experiments[0],
-        order=tuple(OFFSETS.values()),
-    )
-    causal = "A decoder has not read what stands to the right: what is found there was predicted."
-    note = causal if context.model.anatomy.causal else ""
-    return Shown("identity_neighbours_" + "_".join(kind), f"{PAPER}, Fig. {figure}", drawing, note)
-
-
-def _neighbour_claims(experiments: dict[int, xarray.Dataset]) -> Iterator[Item]:
-    means = {offset: float(experiment["rate"].mean()) for offset, experiment in experiments.items()}
-    yield concluded(
-        "Neighbours are found much less often than the token itself.",
-        means[0] - max(means[-1], means[1]) > MUCH,
-        f"mean over layers: itself {means[0]:.1%}, left {means[-1]:.1%}, right {means[1]:.1%}"
-        f" (we ask for {points(MUCH)} between them)",
-    )
-    near, farther, farthest = ((means[-k] + means[k]) / 2 for k in (1, 2, 3))
-    yield concluded(
-        "The farther a neighbour, the less often it is found.",
-        near > farther > farthest,
-        f"mean of left and right: 1 away {near:.1%}, 2 away {farther:.1%}, 3 away {farthest:.1%}",
-    )
-    left, right = trend(experiments[-1]), trend(experiments[1])
-    layers = experiments[1].sizes["layer"]
-    yield concluded(
-        "The deeper the layer, the less often neighbours are found.",
-        falls(max(left, right)) if layers > 2 else None,
-        f"Spearman of {layers} layers and rates: left {left:+.2f}, right {right:+.2f} (we ask for {FALLING})",
-    )
-
-
-def other_data(context: Context) -> Iterator[Item]:
-    if len(context.corpora) == 1:
-        yield Left(f"{PAPER}, Figs 38 and 39: CoLA and MNLI", "one corpus was given; name more with --data")
-        return
-    rows = []
-    for place, corpus in enumerate(context.corpora[1:], start=1):
-        answers = f"{PAPER}, Figs 38 and 39, on {called(corpus)}"
-        shown, experiments = _figure_2a(context, corpus, f"identity_data_{place}", answers)
-        yield shown
-        main = experiments[KINDS[MAIN]]
-        rows.append((called(corpus), f"{last(main):.1%}", f"{guessing(main):.1%}"))
-    rows += [(f"{name} ({BASE}, published)", "", f"{share}%") for name, share in _printed("chance_percent").items()]
-    yield Beside(
+        single_layers,
+        LINES,
+        _at_least,
+        "from hidden vectors to those of the layer before, by layer",
+    ),
+    Claim("Across a single layer, even the vectors as they are find most tokens.", single_worst, MOST, form=".1%"),
+    Claim("A block changes the angle of a vector less than its length.", angle_less_length, MORE, form=".1%"),
+    Claim("Later layers make their input harder to find.", single_trend, FALLS, form="+.2f"),
+)
+OTHER: Items = (
+    Figure(
+        "identity_alone",
+        f"{PAPER}, Figs 12 and 13",
+        alone,
+        LINES,
+        _at_least,
+        "to the layer before, without a probe",
+    ),
+    Claim(
+        "Fine-tuning makes the last layer's tokens harder to find by L2, and much less so by cosine.",
+        alone_last,
+        MORE,
+        form=".1%",
+        beside_first=True,
+    ),
+)
+DATA: Items = (
+    Figure(
+        "identity_elsewhere",
+        f"{PAPER}, Figs 38 and 39",
+        elsewhere,
+        {**LINES, "by": "data"},
+        _found,
+        "nearest neighbour within the sentence, bands span the folds",
+    ),
+    Table(
         "identity_data",
         "the published rates of guessing",
-        pandas.DataFrame(rows, columns=["data", "last layer, linear, cosine", "guessing"]),
+        elsewhere_beside,
         "Theirs: MRPC dev, CoLA dev (1,043 sentences), 500 pairs of MNLI dev, cut to 128 tokens. Ours: texts of four"
         " tokens or more, as long as the model takes them.",
-    )
+    ),
+)
 
 
 STUDY = Study(
@@ -359,12 +387,13 @@ STUDY = Study(
     paper="Brunner, Liu, Pascual, Richter, Ciaramita & Wattenhofer (2020). On identifiability in transformers. ICLR.",
     data="sentences or pairs such as --data mrpc:dev.tsv, and further corpora such as CoLA and MNLI",
     sections=(
-        Section("By layer", "How many tokens are found, without a probe, with a linear map, with an MLP?", make=rates),
-        Section("Across layers", "Does a probe that was trained on one layer work on the others?", make=across_layers),
-        Section("New sentences", "How much better do the probes do on what they were trained on?", make=generalisation),
-        Section("More data", "Would the probes profit from more training data?", make=training_share),
-        Section("One layer at a time", "Is a block's input found from its output?", make=single_layers),
-        Section("Neighbours", "Are the tokens next to a position found in its vector too?", make=neighbours),
-        Section("Other data", "Is it the same on other texts?", make=other_data),
+        Section("By layer", "How many tokens are found, without a probe, with a linear map, with an MLP?", RATES),
+        Section("Across layers", "Does a probe that was trained on one layer work on the others?", LAYERS),
+        Section("New sentences", "How much better do the probes do on what they were trained on?", NEW),
+        Section("More data", "Would the probes profit from more training data?", MORE_DATA),
+        Section("One layer at a time", "Is a block's input found from its output?", SINGLE),
+        Section("Another model", "Does fine-tuning change what the last layers keep?", OTHER),
+        Section("Neighbours", "Are the tokens next to a position found in its vector too?", NEIGHBOURS),
+        Section("Other data", "Is it the same on other texts?", DATA),
     ),
 )

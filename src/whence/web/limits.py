@@ -11,7 +11,7 @@ class Limits:
     "Bytes of a request."
     arrival: float = 30.0
     "Seconds the head of a request may take to arrive, and its body as many again."
-    tokens: int = 1024
+    tokens: int = 2048
     "Tokens of a sentence, special ones included."
     memory: int | None = None
     "Bytes that measuring one sentence may take; what is free, when None."

@@ -162,7 +162,7 @@ class Service:
         except BadInput as error:
             if REMEDY not in str(error):
                 raise
-            raise BadInput(str(error).replace(REMEDY, FEWER)) from error
+            raise BadInput(f"{str(error).partition('; ')[0]}; {FEWER}.") from error
 
     def _learn(self, model: Model, tokens: int, seconds: float) -> None:
         """How long contribution takes here; a short text says little about a long one."""

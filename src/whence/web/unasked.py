@@ -26,14 +26,15 @@ class Unasked:
 
 
 # What is predicted and why is what a reader looks at first, as soon as there is a sentence to show it on.
+# How long a text is, is known once something was measured: maps, which grow with its square, wait for mixing ratios.
 # Effective and null attention are large and seldom needed for long texts; the decomposition, by which the flow is
 # drawn, takes seconds; contributions are as accurate as hovering shows, and take the longest by far.
 PLAN: dict[str, Unasked] = {
-    "attention": Unasked(0),
+    "attention": Unasked(3, most=600),
     "mixing": Unasked(0),
     "answer": Unasked(1, read="answer"),
     "why": Unasked(2, positions=True, read="why", view="hero"),
-    "norms": Unasked(3),
+    "norms": Unasked(3, most=600, view="sources"),
     "effective": Unasked(3, most=300),
     "null": Unasked(3, most=300),
     "value_rank": Unasked(3),

@@ -21,8 +21,8 @@ def naive(attention):
 
 def test_half_is_not_most_and_rows_may_sum_to_less_than_one():
     rows = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.3, 0.1, 0.1]])
-    assert sink(rows).tolist() == [False, False, True]
-    assert sink(rows.flip(1)).tolist() == [False, False, False]
+    assert sink(rows[..., 0], rows.sum(dim=-1), torch.arange(3)).tolist() == [False, False, True]
+    assert sink(rows.flip(1)[..., 0], rows.sum(dim=-1), torch.arange(3)).tolist() == [False, False, False]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])

@@ -29,13 +29,13 @@ CHUNK = 16
 
 def support(block: Block, mask: Bool[Tensor, "b s"]) -> Bool[Tensor, "b #h t s"]:
     """Which sources each target sees: real tokens the mask lets through; padding sees and is seen by nothing."""
-    real = mask[:, None, :, None] & mask[:, None, None, :]
+    real = block.of_targets(mask)[:, None, :, None] & mask.to(block.input.device)[:, None, None, :]
     return real if block.allowed is None else block.allowed & real
 
 
 def need_rows_of_one(block: Block, mask: Bool[Tensor, "b s"]) -> None:
     """Refuses attention with sinks, where rows sum to less than one and are no distributions."""
-    sums = single(block.attention).sum(dim=-1).transpose(1, 2)[mask]
+    sums = single(block.attention).sum(dim=-1).transpose(1, 2)[block.of_targets(mask)]
     worst = sums.flatten()[(sums - 1).abs().argmax()]
     if (worst - 1).abs() > LIMITS[block.attention.dtype]:
         raise Unsupported(

@@ -19,8 +19,8 @@ def effective(block: Block, settings: Settings) -> Tensors:
     projected = weights.effective(block, settings.mask, settings.options["tolerance"])
     if "null" not in settings.wanted:
         return {"effective": projected}
-    real = settings.mask[:, None, :, None] & settings.mask[:, None, None, :]
-    return {"effective": projected, "null": (block.attention - projected).masked_fill_(~real.to(projected.device), 0)}
+    real = block.of_targets(settings.mask)[:, None, :, None] & settings.mask.to(projected.device)[:, None, None, :]
+    return {"effective": projected, "null": (block.attention - projected).masked_fill_(~real, 0)}
 
 
 def effective_correlation(block: Block, settings: Settings) -> Tensors:

@@ -128,7 +128,7 @@ def jacobian_local(
         maps = []
         for done, layer in enumerate(asked.layers):
             alone = Chain(chain.steps[layer - 1 : layer], chain.causal, None)
-            maps.append(_local(alone, replace(asked, layers=(1,)), norm, memory))
+            maps.append(_local(alone, replace(asked, layers=(1,)), norm, memory).to(chain.states.device))
             if progress is not None:
                 progress(done + 1, len(asked.layers))
     return Flow(torch.stack(maps), anatomy.width, asked.layers, asked.targets, asked.sources, asked.tokens)

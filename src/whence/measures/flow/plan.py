@@ -40,7 +40,7 @@ def planned(model: Model, tokens: int, predicted: int, names: Collection[str], l
 
 
 def _of_shares(sizes: Sizes, predicted: int, model: Model, limit: int | None) -> Plan:
-    each = sizes.square + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
+    each = sizes.pairs + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
     inside = (3 + sizes.gated) * sizes.hidden + 4 * sizes.states
     values = 2 * sizes.blocks * sizes.number * sizes.width * sizes.groups * sizes.head_width
     held = _held(sizes, predicted, model) + one_pass(sizes, {}).held + values
@@ -51,8 +51,8 @@ def _of_shares(sizes: Sizes, predicted: int, model: Model, limit: int | None) ->
 
 
 def _of_dependence(sizes: Sizes, predicted: int, model: Model, limit: int | None) -> Plan:
-    inside = BACK * sizes.square + (2 + sizes.gated) * sizes.hidden + 3 * sizes.states
-    once = FORWARD * sizes.square + (3 + sizes.gated) * sizes.hidden + 6 * sizes.states
+    inside = BACK * sizes.pairs + (2 + sizes.gated) * sizes.hidden + 3 * sizes.states
+    once = FORWARD * sizes.pairs + (3 + sizes.gated) * sizes.hidden + 6 * sizes.states
     once += sizes.block if sizes.half else 0
     held = _held(sizes, predicted, model) + once
     room = budget(Needs(0, held, lambda memory: memory, inside), model.device, limit, MEMORY)

@@ -59,7 +59,7 @@ def gradient_local(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 def decomposition(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """Attention, states and slopes of every block, the value maps, the sums, and the vectors of some sources."""
-    each = sizes.square + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
+    each = sizes.pairs + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
     values = 2 * sizes.blocks * sizes.number * sizes.width * sizes.groups * sizes.head_width
 
     def uses(memory: int) -> int:
@@ -96,7 +96,7 @@ class Chain:
     def held(self) -> int:
         """Of each block attention and gain, queries, keys, values, heads, states; of one its weights if widened."""
         sizes = self.sizes
-        each, widened = 2 * sizes.square + 6 * sizes.states, sizes.block if sizes.half else 0
+        each, widened = 2 * sizes.pairs + 6 * sizes.states, sizes.block if sizes.half else 0
         return sizes.depth * each + widened + one_pass(sizes, {}).held
 
     def ways(self, vectors: int) -> int:
@@ -180,7 +180,7 @@ class Chain:
     def _inside(self, squares: int) -> int:
         """What one vector has alive: in the attention or in the feed-forward."""
         sizes = self.sizes
-        return max(squares * sizes.square, (2 + sizes.gated) * sizes.hidden) + 3 * sizes.states
+        return max(squares * sizes.pairs, (2 + sizes.gated) * sizes.hidden) + 3 * sizes.states
 
     def _portion(self, memory: int, least: int = 1) -> int:
         return max(1, cost.together(self.sizes.tokens, memory // self.reserved, least))

@@ -70,7 +70,7 @@ def block_mixing(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b t"
     block = single(block)
     chains = _chains(block)
     kept, taken = _kept(block, *chains).norm(dim=-1), _taken(block, *chains).norm(dim=-1)
-    return (taken / (taken + kept)).masked_fill(~mask.to(taken.device), 0)
+    return (taken / (taken + kept)).masked_fill(~block.of_targets(mask), 0)
 
 
 def probes(width: int, error: float) -> int:
@@ -91,8 +91,7 @@ def _norms(
     def measure(alone: Block) -> Float[Tensor, "t s"]:
         chains = _chains(alone)
         lengths = _by_attention(alone) if fused.parts.parallel else _from_others(alone, *chains, fused, budget)
-        lengths.diagonal().copy_(_kept(alone, *chains)[0].norm(dim=-1))
-        return lengths
+        return alone.on_own(lengths, _kept(alone, *chains)[0].norm(dim=-1))
 
     return by_sequence(block, mask, measure)
 
@@ -117,7 +116,7 @@ def _taken(block: Block, fed: Chain, finished: Chain) -> Float[Tensor, "b t m"]:
 def _by_attention(block: Block) -> Float[Tensor, "t s"]:
     """In a parallel block the feed-forward reads only the token itself: the others come by attention alone."""
     assert anatomy_of(block).feed_forward_norms.after is None, "no family has a norm after a parallel block"
-    everywhere = torch.ones(block.input.shape[:2], dtype=torch.bool)
+    everywhere = torch.ones(1, block.grouped_values.shape[2], dtype=torch.bool)
     return maps(block, everywhere, ("attnresln_n",))["attnresln_n"][0]
 
 

@@ -44,15 +44,15 @@ def lengths(block: Block) -> Lengths:
     return Lengths(plain, normed[0] if normed else plain, own)
 
 
-def _grams(block: Block, norm: Norm | None) -> tuple[Float[Tensor, "b s kh h"], Float[Tensor, "b s m"]]:
-    """Gram matrices of every source token, those past the norm below the plain ones, and the tokens' own vectors.
+def _grams(block: Block, norm: Norm | None) -> tuple[Float[Tensor, "b s kh h"], Float[Tensor, "b t m"]]:
+    """Gram matrices of every source token, those past the norm below the plain ones, and the targets' own vectors.
 
     Under a centred norm the vectors are kept without their means, which come back into the plain ones by
     <f, g> = <f - mean f, g - mean g> + m mean f mean g: a sum without cancellation.
     """
     weight = anatomy_of(block).projection.weight
     values = rearrange(block.values, "b h s d -> h (b s) d")
-    diagonal = rearrange(block.attention.diagonal(dim1=-2, dim2=-1), "b h t -> (b t) 1 h")
+    diagonal = rearrange(_own_of_sources(block), "b h s -> (b s) 1 h")
     centred = norm is not None and norm.centred
     centre = weight.mean(dim=-1, keepdim=True)
     grams, own = _uncentred(values, diagonal, weight - centre if centred else weight, norm)
@@ -61,7 +61,17 @@ def _grams(block: Block, norm: Norm | None) -> tuple[Float[Tensor, "b s kh h"], 
         grams[:, : len(weight)].baddbmm_(means[:, :, None], means[:, None], alpha=weight.shape[-1])
         own += diagonal @ means[:, :, None]
     batch = len(block.input)
-    return rearrange(grams, "(b s) g h -> b s g h", b=batch), rearrange(own, "(b s) 1 m -> b s m", b=batch)
+    own = rearrange(own, "(b s) 1 m -> b s m", b=batch)
+    return rearrange(grams, "(b s) g h -> b s g h", b=batch), own if block.targets is None else own[:, block.targets]
+
+
+def _own_of_sources(block: Block) -> Float[Tensor, "b h s"]:
+    """A_ii; zero for sources that are no target."""
+    if block.targets is None:
+        return block.own_weights
+    own = block.own_weights.new_zeros(*block.own_weights.shape[:2], block.grouped_values.shape[2])
+    own[..., block.targets] = block.own_weights
+    return own
 
 
 def _uncentred(

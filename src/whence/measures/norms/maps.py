@@ -53,12 +53,13 @@ def maps_and_mixing(
     mask, names = mask.to(block.input.device), tuple(names)
     ground = _ground(single(block), frozenset(names), frozenset(analyses))
     named = {name: MAPS[name](ground) for name in names}
-    padding = None if bool(mask.all()) else ~mask
+    padding = None if bool(mask.all()) else (~block.of_targets(mask), ~mask)
     if padding is not None:
-        named = {name: values.masked_fill(padding[:, :, None] | padding[:, None], 0) for name, values in named.items()}
+        outside = padding[0][:, :, None] | padding[1][:, None]
+        named = {name: values.masked_fill(outside, 0) for name, values in named.items()}
     if analyses:
         ratios = torch.stack([_ratio(name, ground) for name in analyses], dim=1)
-        named["mixing"] = ratios if padding is None else ratios.masked_fill(padding[:, None], 0)
+        named["mixing"] = ratios if padding is None else ratios.masked_fill(padding[0][:, None], 0)
     return named
 
 
@@ -72,7 +73,7 @@ def head_norms(block: Block, mask: Bool[Tensor, "b s"]) -> Float[Tensor, "b h t 
     inner = einsum(weight, weight, "h d m, h e m -> h d e")
     squares = einsum(block.values, inner, block.values, "b h s d, h d e, b h s e -> b h s")
     carried = block.attention * squares.clamp(min=0).sqrt()[:, :, None]
-    return carried.masked_fill(~(mask[:, None, :, None] & mask[:, None, None, :]), 0)
+    return carried.masked_fill(~(block.of_targets(mask)[:, None, :, None] & mask[:, None, None, :]), 0)
 
 
 @dataclass(frozen=True)
@@ -81,17 +82,26 @@ class _Ground:
 
     block: Block
     weights: Float[Tensor, "b t s"] | None
+    own_weights: Float[Tensor, "b t"] | None
     pairs: Lengths | None
     shares: dict[str, Shares]
 
 
 def _ground(block: Block, names: frozenset[str], analyses: frozenset[str]) -> _Ground:
-    weights = block.attention.mean(dim=1) if (names | analyses) & WEIGHTS else None
+    weights, own_weights = _weights(block) if (names | analyses) & WEIGHTS else (None, None)
     pairs = lengths(block) if names - WEIGHTS else None
     shares = {}
     if (names & JOINED) | (analyses - WEIGHTS):
         shares = _shares(block, own(block) if pairs is None else pairs.own)
-    return _Ground(block, weights, pairs, shares)
+    return _Ground(block, weights, own_weights, pairs, shares)
+
+
+def _weights(block: Block) -> tuple[Float[Tensor, "b t s"], Float[Tensor, "b t"]]:
+    """Mean of the heads, and that of the targets' own weights, to the last digit the same where there is a map."""
+    weights = block.attention.mean(dim=1)
+    if block.margins is None:
+        return weights, weights.diagonal(dim1=-2, dim2=-1)
+    return weights, block.own_weights.mean(dim=1)
 
 
 def _shares(block: Block, to_itself: Float[Tensor, "b t m"]) -> dict[str, Shares]:
@@ -106,8 +116,8 @@ def _shares(block: Block, to_itself: Float[Tensor, "b t m"]) -> dict[str, Shares
 
 def _ratio(analysis: str, ground: _Ground) -> Float[Tensor, "b t"]:
     if analysis in WEIGHTS:
-        assert ground.weights is not None
-        taken = 1 - ground.weights.diagonal(dim1=-2, dim2=-1)
+        assert ground.own_weights is not None
+        taken = 1 - ground.own_weights
         return taken if analysis == "attn_w" else taken / 2
     kept, taken = ground.shares[analysis]
     return taken / (taken + kept)
@@ -119,9 +129,8 @@ def _attn_w(ground: _Ground) -> Float[Tensor, "b t s"]:
 
 
 def _attnres_w(ground: _Ground) -> Float[Tensor, "b t s"]:
-    halved = _attn_w(ground) / 2
-    halved.diagonal(dim1=-2, dim2=-1).add_(0.5)
-    return halved
+    assert ground.own_weights is not None
+    return ground.block.on_own(_attn_w(ground) / 2, ground.own_weights / 2 + 0.5)
 
 
 def _attn_n(ground: _Ground) -> Float[Tensor, "b t s"]:
@@ -134,7 +143,7 @@ def _attnres_n(ground: _Ground) -> Float[Tensor, "b t s"]:
     parts = anatomy_of(ground.block)
     inside = parts.attention_norms.inside
     norms = ground.pairs.plain if inside is None else ground.pairs.normed * inside.scale(projected_of(ground.block))
-    return _onto_diagonal(norms * abs(parts.residual_scale), ground.shares["attnres_n"])
+    return ground.block.on_own(norms * abs(parts.residual_scale), ground.shares["attnres_n"][0])
 
 
 def _attnresln_n(ground: _Ground) -> Float[Tensor, "b t s"]:
@@ -143,13 +152,8 @@ def _attnresln_n(ground: _Ground) -> Float[Tensor, "b t s"]:
     after = parts.attention_norms.after
     if after is None:
         return _attnres_n(ground)
-    norms = _onto_diagonal(ground.pairs.normed * abs(parts.residual_scale), ground.shares["attnresln_n"])
+    norms = ground.block.on_own(ground.pairs.normed * abs(parts.residual_scale), ground.shares["attnresln_n"][0])
     return norms.mul_(after.scale(ground.block.before_norm))
-
-
-def _onto_diagonal(norms: Float[Tensor, "b t s"], shares: Shares) -> Float[Tensor, "b t s"]:
-    norms.diagonal(dim1=-2, dim2=-1).copy_(shares[0])
-    return norms
 
 
 MAPS: dict[str, Callable[[_Ground], Tensor]] = {

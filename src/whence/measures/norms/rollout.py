@@ -50,10 +50,11 @@ def _nearer(block: Block, budget: int) -> Float[Tensor, "t s"]:
     state, residual = block.middle[0], settled(block, block.input)[0]
     weight, scale = arrival_weight(anatomy_of(block)), arrival_scale(block)[0]
     whole = state.norm(p=1, dim=-1, keepdim=True)
-    distances = whole.repeat(1, len(state))
+    distances = whole.repeat(1, block.attention.shape[-1])
     for targets, sources, vectors in pairs(block, weight, budget):
-        own = vectors.mul_(scale[targets]).diagonal(sources.start - targets.start)  # m, tokens that are both
-        first = max(targets.start, sources.start)
-        own.add_(residual[first : first + own.shape[-1]].T)
+        vectors.mul_(scale[targets])
+        places = block.places[targets]
+        both = ((places >= sources.start) & (places < sources.stop)).nonzero()[:, 0]  # targets that are sources here
+        vectors[places[both] - sources.start, both] += residual[targets][both]
         distances[targets, sources] = vectors.sub_(state[targets]).norm(p=1, dim=-1).T
     return (whole - distances).clamp(min=0)

@@ -39,7 +39,7 @@ def _changes(block: Block, budget: int) -> Float[Tensor, "t s"]:
     parts = anatomy_of(block)
     width, forward = block.input.shape[-1], parts.feed_forward
     rows = budget * width // (forward.down.weight.shape[0] if isinstance(forward, FeedForward) else EXPERTS * width)
-    changes = real.new_zeros(len(real), len(real))
+    changes = real.new_zeros(len(real), block.attention.shape[-1])
     for targets, sources, vectors in pairs(block, parts.projection.weight, rows):
         without = _rebuilt(block, targets, projected_of(block)[:, targets] - vectors)
         # half the squared distance is 1 - cos, and does not drown in rounding when the change is small

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from einops import rearrange
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from whence.models.block import Block
@@ -34,8 +34,8 @@ def total(block: Block) -> Float[Tensor, "b t m"]:
 
 def own(block: Block) -> Float[Tensor, "b t m"]:
     """What each token gave itself, sum_h A^h_ii f_h(x_i): the values times the diagonal weights, projected once."""
-    diagonal = rearrange(block.attention.diagonal(dim1=-2, dim2=-1), "b h t -> b t h 1")
-    kept = rearrange(block.values, "b h t d -> b t h d") * diagonal
+    diagonal = rearrange(block.own_weights, "b h t -> b t h 1")
+    kept = rearrange(block.own_values, "b h t d -> b t h d") * diagonal
     weight = rearrange(anatomy_of(block).projection.weight, "h d m -> (h d) m")
     return rearrange(kept, "b t h d -> b t (h d)") @ weight
 
@@ -79,11 +79,18 @@ def by_sequence(
     block: Block, mask: Bool[Tensor, "b s"], measure: Callable[[Block], Float[Tensor, "t s"]]
 ) -> Float[Tensor, "b t s"]:
     """A map measured on each sequence alone, its padding left out, and zero where the padding was."""
-    maps = block.input.new_zeros(*mask.shape, mask.shape[1])
+    maps = block.input.new_zeros(*block.input.shape[:2], mask.shape[1])
     for row, real in enumerate(mask):
         keep = _stretch(real)
-        maps[row, keep, keep] = measure(_alone(block, slice(row, row + 1), keep))
+        rows = keep if block.targets is None else _inside(block.targets, keep)
+        maps[row, rows, keep] = measure(_alone(block, slice(row, row + 1), rows, keep))
     return maps
+
+
+def _inside(targets: Int[Tensor, " t"], keep: slice) -> slice:
+    """Which of the targets, in order, are in the stretch."""
+    first, last = (int((targets < edge).sum()) for edge in (keep.start, keep.stop))
+    return slice(first, last)
 
 
 def _stretch(real: Bool[Tensor, " s"]) -> slice:
@@ -92,15 +99,18 @@ def _stretch(real: Bool[Tensor, " s"]) -> slice:
     return slice(places[0], places[0] + int(real.sum()))
 
 
-def _alone(block: Block, row: slice, keep: slice) -> Block:
+def _alone(block: Block, row: slice, rows: slice, keep: slice) -> Block:
+    margins = block.margins
     return dataclasses.replace(
         block,
-        attention=block.attention[row, :, keep, keep],
+        attention=block.attention[row, :, rows, keep],
         grouped_values=block.grouped_values[row, :, keep],
         mask=None,
-        input=block.input[row, keep],
-        projected=None if block.projected is None else block.projected[row, keep],
-        output=block.output[row, keep],
+        input=block.input[row, rows],
+        projected=None if block.projected is None else block.projected[row, rows],
+        output=block.output[row, rows],
+        targets=None if block.targets is None else block.targets[rows] - keep.start,
+        margins=None if margins is None else margins.of_rows(row, rows),
     )
 
 

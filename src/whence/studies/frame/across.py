@@ -56,4 +56,6 @@ def averaged(figure: Figure, rows: pandas.DataFrame) -> pandas.DataFrame:
         means = means.assign(low=grouped[amount].min(), high=grouped[amount].max())
     elif set(_SPREAD) <= set(rows):
         means = means.join(grouped[list(_SPREAD)].mean())
+    others = [name for name in rows if name not in (*by, *means, *_SPREAD, MODEL)]
+    means = means.join(grouped[others].first())
     return means.reset_index().astype({name: rows[name].dtype for name in by})

@@ -17,7 +17,7 @@ from whence.studies.frame.context import Context
 from whence.studies.frame.study import Asked, Claim, Left, Study
 
 FILE = "answers.json"
-_ESTIMATE = {"value": float | None, "draws": [float | None], "documents": range(2**63)}
+_ESTIMATE = {"value": float | None, "draws": [float | None], "documents": range(2**63), "unit": str}
 _SHAPE = {"made": str, "about": dict, "claims": {str: {str: _ESTIMATE}}, "tables": {str: dict}, "left": {str: str}}
 
 
@@ -31,7 +31,6 @@ class Answers:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     "The name of a table and what is to be said of it beside its rows."
     left: dict[str, str] = field(default_factory=dict)
-    made: dict[str, list[Any]] = field(default_factory=dict)
 
     def table(self, name: str) -> pandas.DataFrame:
         table = pandas.read_parquet(self.folder / "tables" / f"{name}.parquet")
@@ -50,13 +49,6 @@ def answered(study: Study, context: Context) -> Answers:
     for section in study.sections:
         missing = ", ".join(sorted(section.needs - context.model.gives))
         family = context.model.anatomy.family
-        if section.make is not None:
-            made: list[Any] = []
-            answers.made[section.title] = made
-            try:
-                made.extend(section.make(context))
-            except Unsupported as error:
-                made.append(Left(section.title, str(error).rstrip(".")))
         for item in section.items:
             try:
                 if missing:
@@ -119,12 +111,12 @@ def kept(folder: Path, identity: str) -> Answers | None:
 def _plain(estimate: Estimate) -> dict[str, Any]:
     """JSON has no NaN."""
     value, *draws = (float(each) if np.isfinite(each) else None for each in (estimate.value, *estimate.draws))
-    return {"value": value, "draws": draws, "documents": int(estimate.documents)}
+    return {"value": value, "draws": draws, "documents": int(estimate.documents), "unit": estimate.unit}
 
 
 def _estimate(part: Mapping[str, Any]) -> Estimate:
     value, *draws = (np.nan if each is None else each for each in (part["value"], *part["draws"]))
-    return Estimate(value, np.array(draws, dtype=np.float64), part["documents"])
+    return Estimate(value, np.array(draws, dtype=np.float64), part["documents"], part["unit"])
 
 
 def lefts(answers: Answers, study: Study) -> Iterator[tuple[str, Left]]:

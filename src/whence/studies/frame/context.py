@@ -133,10 +133,3 @@ def by_document(table: pandas.DataFrame) -> pandas.DataFrame:
     if table["document"].nunique() < 2:
         return table.assign(document=alone)
     return table.assign(document=table["document"].where(table["document"].notna(), alone))
-
-
-FALLING = -0.3
-
-
-def falls(rho: float) -> bool:
-    return rho <= FALLING

@@ -44,7 +44,8 @@ def printed(paper: str, *keys: str, form: str) -> str:
     numbers = ", ".join(
         f"{name} {each:{form}}".strip() for name, each in values.items() if isinstance(each, int | float)
     )
-    return f"published{f' ({of})' if of else ''}: {numbers}" if numbers else ""
+    what = "published t" if any("_t_" in key for key in keys) else "published"
+    return f"{what}{f' ({of})' if of else ''}: {numbers}" if numbers else ""
 
 
 def hub_name(model: str) -> str:

@@ -37,7 +37,7 @@ def reported(study: Study, each: Each) -> list[Answered]:
     left = dict(pair for _, answers in reversed(last) for pair in lefts(answers, study))
     sections = []
     for section in study.sections:
-        items: list[Item] = list(last[0][1].made.get(section.title, []))
+        items: list[Item] = []
         for item in section.items:
             there = [pair for pair in last if _has(pair[1], item)]
             items += _resolved(item, there, each) if there else [left[key(item)]]
@@ -66,8 +66,12 @@ def _joined(section: Section, items: list[Item]) -> list[Item]:
 
 def _resolved(item: Any, there: Each, each: Each) -> Iterator[Item]:
     if isinstance(item, Claim):
+        if item.beside_first and len(there) < 2:
+            yield Left(item.says.rstrip("."), "one model was given; name another with --models")
+            return
         yield finding(item, {named.name: answers.claims[item.says] for named, answers in there})
-        yield from _spread(item, there, each)
+        if not item.beside_first:
+            yield from _spread(item, there, each)
     elif isinstance(item, Figure):
         yield _shown(item, {named.name: answers.table(item.name) for named, answers in there}, _about(there))
     else:
@@ -122,10 +126,8 @@ def _beside(item: Table, tables: Mapping[str, pandas.DataFrame]) -> Beside:
 def finding(claim: Claim, each: Mapping[str, Mapping[str, Estimate]]) -> Finding:
     """The verdict on a claim from the estimates of each model, part by part."""
     if claim.beside_first:
-        first, *others = each.values()
+        first, *_ = each.values()
         each = {name: {part: first[part] - parts[part] for part in first} for name, parts in list(each.items())[1:]}
-        if not others:
-            return Finding(claim.says, "undecided", "one model was given; name another with --models")
     names = list(next(iter(each.values())))
     parts = intervals({name: [parts[name] for parts in each.values() if name in parts] for name in names})
     decided = verdict(parts, claim.criterion)
@@ -136,12 +138,15 @@ def finding(claim: Claim, each: Mapping[str, Mapping[str, Estimate]]) -> Finding
 
 def _words(claim: Claim, parts: Mapping[str, Interval], counts: Mapping[str, int]) -> str:
     """The intervals, what is asked for, the published number, and how the models stand by themselves."""
-    measured = ", ".join(_interval(name, part, claim.form) for name, part in parts.items())
     criterion = claim.criterion
     criteria = criterion if isinstance(criterion, Mapping) else {"": criterion}
+    measured = ", ".join(
+        _interval(name, part, claim.form, criteria.get(name, next(iter(criteria.values()))).span)
+        for name, part in parts.items()
+    )
     asked = ", ".join(f"{name} {each.asks}".strip() for name, each in criteria.items())
     some = next(iter(parts.values()))
-    sample = f"{some.documents:,} documents" if some.documents else "from the weights alone"
+    sample = f"{some.documents:,} {some.unit}" if some.documents else "from the weights alone"
     if some.models > 1:
         sample = f"{some.models} models, {sample}"
     if some.few:
@@ -152,8 +157,9 @@ def _words(claim: Claim, parts: Mapping[str, Interval], counts: Mapping[str, int
     return "; ".join(filter(None, clauses))
 
 
-def _interval(name: str, part: Interval, form: str) -> str:
-    value, low, high = (f"{number:{form}}" for number in (part.value, part.low, part.high))
+def _interval(name: str, part: Interval, form: str, span: tuple[float, float]) -> str:
+    limits = np.clip([part.value, part.low, part.high], *span)
+    value, low, high = (f"{number:{form}}" for number in limits.tolist())
     return f"{name} {value} [{low}, {high}]".strip()
 
 

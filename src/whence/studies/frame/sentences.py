@@ -2,6 +2,7 @@
 
 import random
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -73,6 +74,20 @@ def at_most(count: int, least: int = 1) -> Prepare:
 def of_length(least: int, most: int) -> Prepare:
     """Keeps texts of `least` to `most` words, uncut."""
     return lambda sentence: sentence if least <= len(words(sentence.text)) <= most else None
+
+
+def of_each(most: int, prepare: Prepare) -> Prepare:
+    """At most so many sentences of each document, of those that `prepare` keeps: a small sample of many documents."""
+    taken: Counter[str | None] = Counter()
+
+    def chosen(sentence: Sentence) -> Sentence | None:
+        kept = prepare(sentence)
+        if kept is None or taken[kept.document] >= most:
+            return None
+        taken[kept.document] += 1
+        return kept
+
+    return chosen
 
 
 def masked(share: float, count: int, least: int = 1) -> Prepare:

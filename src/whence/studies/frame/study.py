@@ -29,7 +29,7 @@ asks every item of one model at a time, keeps the answers in files, and puts tho
     )
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -99,6 +99,7 @@ class Table:
 
 
 Asked = Figure | Claim | Table
+Items = tuple[Asked, ...]
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,8 @@ class Section:
 
     title: str
     asks: str
-    items: tuple[Asked, ...] = ()
+    items: Items = ()
     needs: frozenset[str] = frozenset()
-    make: Callable[[Any], Iterable[Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,3 @@ class Answered:
 
     section: Section
     items: list[Item] = field(default_factory=list)
-
-
-def concluded(says: str, confirmed: bool | None, statistic: str) -> Finding:
-    verdicts: dict[bool | None, Verdict] = {True: "confirmed", False: "contradicted", None: "undecided"}
-    return Finding(says, verdicts[confirmed], statistic)

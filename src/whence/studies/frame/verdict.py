@@ -26,6 +26,8 @@ class Criterion:
     asks: str
     above: float = -np.inf
     below: float = np.inf
+    span: tuple[float, float] = (-np.inf, np.inf)
+    "What the statistic can be at all; no interval is written beyond it."
 
     def verdict(self, low: float, high: float) -> Verdict:
         if np.isnan(low) or np.isnan(high):
@@ -37,15 +39,17 @@ class Criterion:
 
 # one criterion for each kind of claim; a study that makes another kind adds its own beside its claims
 MORE = Criterion("more than none", above=0.0)
-MOST = Criterion("more than half", above=0.5)
-LESS_THAN_HALF = Criterion("less than half", below=0.5)
-FALLS = Criterion("a rank correlation below -0.3", below=-0.3)
-RISES = Criterion("a rank correlation above 0.3", above=0.3)
-SAME = Criterion("equal, but for a thousandth", above=0.999)
+MOST = Criterion("more than half", above=0.5, span=(0.0, 1.0))
+LESS_THAN_HALF = Criterion("less than half", below=0.5, span=(0.0, 1.0))
+FALLS = Criterion("a rank correlation below -0.3", below=-0.3, span=(-1.0, 1.0))
+RISES = Criterion("a rank correlation above 0.3", above=0.3, span=(-1.0, 1.0))
+SAME = Criterion("equal, but for a thousandth", above=0.999, span=(-1.0, 1.0))
 ALIKE = Criterion("at most five points apart", above=-0.05, below=0.05)
 HARDLY = Criterion("less than two points", below=0.02)
 MUCH = Criterion("at least ten points", above=0.1)
-RELATED = Criterion("correlated, with less than half of the variance in common", above=0.0, below=0.5**0.5)
+RELATED = Criterion(
+    "correlated, with less than half of the variance in common", above=0.0, below=0.5**0.5, span=(-1.0, 1.0)
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Interval:
     high: float
     documents: int
     models: int
+    unit: str = "documents"
 
     @property
     def few(self) -> bool:
@@ -66,13 +71,14 @@ def interval(estimates: Sequence[Estimate], level: float = LEVEL) -> Interval:
     """The mean of the models' estimates and its limits; of one model, its own.
 
     The error of the mean: se^2 = n / (n - 1) var(draws of the mean) + var(estimates) / m, for n documents and m models,
-    and Student's t with the degrees of freedom of Welch and Satterthwaite.
+    and Student's t with the degrees of freedom of the fewer. (Welch and Satterthwaite's are too many where two or three
+    models agree by chance.)
     """
     from scipy import stats
 
     values = np.array([each.value for each in estimates])
     documents, models = min(each.documents for each in estimates), len(values)
-    value = float(values.mean())
+    value, unit = float(values.mean()), estimates[0].unit
     variances: list[float] = []
     freedom: list[int] = []
     if documents > 1:
@@ -85,10 +91,9 @@ def interval(estimates: Sequence[Estimate], level: float = LEVEL) -> Interval:
         freedom.append(models - 1)
     total = sum(variances)
     if not total > 0:  # nothing varies, or nothing is known
-        return Interval(value, value + total, value + total, documents, models)
-    degrees = total**2 / sum(variance**2 / degree for variance, degree in zip(variances, freedom, strict=True))
-    half = float(stats.t.ppf((1 + level) / 2, degrees) * np.sqrt(total))
-    return Interval(value, value - half, value + half, documents, models)
+        return Interval(value, value + total, value + total, documents, models, unit)
+    half = float(stats.t.ppf((1 + level) / 2, min(freedom)) * np.sqrt(total))
+    return Interval(value, value - half, value + half, documents, models, unit)
 
 
 def intervals(parts: Mapping[str, Sequence[Estimate]]) -> dict[str, Interval]:

@@ -77,10 +77,10 @@ def _findings(about: dict[str, Any], answers: Sequence[Answered]) -> dict[str, A
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    """Numbers that are no numbers become null."""
-    parts = {name: {key: _number(value) for key, value in vars(part).items()} for name, part in finding.parts.items()}
+    """JSON has no NaN."""
+    parts = {name: {key: _known(value) for key, value in vars(part).items()} for name, part in finding.parts.items()}
     return vars(finding) | {"parts": parts}
 
 
-def _number(value: float | int) -> float | int | None:
-    return value if math.isfinite(value) else None
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

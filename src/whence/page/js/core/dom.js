@@ -67,6 +67,18 @@ export function select(parent, key, label, options, value, change, disabled = fa
   whole.hidden = options.length < 2;
 }
 
+/**
+ * Offers what is ready and better than what is shown; nothing without one.
+ * @param {HTMLElement} parent @param {string[] | null} better  its key and its title
+ * @param {(key: string) => void} show
+ */
+export function offered(parent, better, show) {
+  const button = kept(parent, "better", () => h("button", { type: "button", class: "better" }));
+  hide(button, !better, parent);
+  button.textContent = better ? `${better[1]} is ready: show it` : "";
+  button.onclick = () => show(better[0]);
+}
+
 // A slider over shares from 0 to 1.
 export function slider(parent, key, label, value, format, change) {
   const { input, said } = kept(parent, key, () => {

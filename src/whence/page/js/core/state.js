@@ -7,7 +7,8 @@
  *   head: number | "mean", view: string, show: string, map: string, maps: string, minus: string, tiles: string,
  *   flow: string, links: string, keep: any, field: string, against: string, theme: string, other?: string,
  *   edited?: string, asked?: string, at: any, depth: any, rather?: string, chat?: string, generate?: string,
- *   spans?: string, set(changes: Record<string, any>): void, address(): string, follow(data: Data): void,
+ *   spans?: string, first?: Record<string, string>,
+ *   set(changes: Record<string, any>): void, address(): string, follow(data: Data): void,
  *   save(): void }} State  the selection, the same for every view: `layer` is a place among
  *   the layers, `shade` the theme as drawn, `live` what a live page can be asked for, `keep` a share or ""
  */
@@ -64,6 +65,7 @@ export function create(data, change, alone = false) {
   state.address = () => (before() ? placed(text(state, state.data), location.hash.slice(1)) : text(state, state.data));
   state.follow = (found) => {
     const places = found === state.data && before() ? selected(state, PLACES) : {};
+    if (found.attrs.text !== state.data.attrs.text || found.attrs.model !== state.data.attrs.model) state.first = {};
     state.data = found;
     followed = location.hash;
     for (const name of ASKED) delete state[name]; // of the address before
@@ -147,6 +149,20 @@ function read(data, hash) {
     if (value !== -1) found[name] = value;
   }
   return "token" in found ? { source: found.token, ...found } : found;
+}
+
+/**
+ * What a view is drawn by: what is chosen, or what it was drawn by first. Something better that is ready later is
+ * offered, and not put in its place while somebody reads.
+ * @param {State} state @param {"map" | "show"} name @param {string[][]} options  the best first
+ */
+export function held(state, name, options) {
+  const wanted = state[name],
+    known = (key) => options.some(([one]) => one === key);
+  if (wanted && known(wanted)) return { key: wanted, better: null };
+  const first = known(state.first?.[name]) ? state.first[name] : options[0]?.[0];
+  state.first = { ...state.first, [name]: first };
+  return { key: first, better: first === options[0]?.[0] ? null : options[0] };
 }
 
 /**

@@ -2,7 +2,7 @@
 // Two sides and their difference, layers by tokens: of two sentences, two models or two measures.
 
 import { aligned } from "../core/align.js";
-import { called, error, farthest, values } from "../core/data.js";
+import { called, error, farthest, plane, values } from "../core/data.js";
 import { drawing, grids } from "../core/grid.js";
 import { layersByTokens } from "./layers.js";
 import { limit, number, percent } from "../core/scale.js";
@@ -12,8 +12,12 @@ import { limit, number, percent } from "../core/scale.js";
  * @typedef {import("../core/data.js").Field} Field
  * @typedef {{ data: Data, field: Field, heading: string }} Side
  * @typedef {{ partner: Int32Array, first: Float32Array, second: Float32Array, difference: Float32Array,
- *   token: number }} Contrast  `token` is the partner of the chosen one
+ *   drawn: Float32Array, token: number }} Contrast  `token` is the partner of the chosen one, `drawn` the difference
+ *   without what may be chance
  */
+
+const SURE = 2; // standard errors of a difference: what is smaller may be chance, and is left blank
+const CHANCE = "no more than the two estimates may be off by";
 
 // The layer of another model at the same depth.
 export function level(layer, from, to) {
@@ -41,7 +45,30 @@ export function contrasted(one, other, chosen) {
       layer = level(Math.floor(place / width), depths[0], depths[1]);
     return column < 0 ? NaN : second[layer * other.data.tokens.length + column] - value;
   });
-  return { partner, token, first, second, difference };
+  const [mine, theirs] = [errors(one, chosen), errors(other, token)];
+  const drawn = difference.map((value, place) => {
+    const layer = level(Math.floor(place / width), depths[0], depths[1]),
+      at = layer * other.data.tokens.length + partner[place % width];
+    return Math.abs(value) < SURE * Math.hypot(mine?.[place] ?? 0, theirs?.[at] ?? 0) ? NaN : value;
+  });
+  return { partner, token, first, second, difference, drawn };
+}
+
+/**
+ * What each number of a side may be off by, its standard error; nothing where it is exact.
+ * @param {Side} side @param {number} chosen @returns {Float32Array | null}
+ */
+function errors({ data, field }, chosen) {
+  const found = data.variables[data.errors?.[field.variable]],
+    width = data.tokens.length;
+  if (!found || field.read === "values") return null;
+  const all = new Float32Array(data.layers.length * width);
+  for (const layer of data.layers.keys()) {
+    const map = plane(found, layer);
+    for (let token = 0; token < width; token++)
+      all[layer * width + token] = map[(field.read === "row" ? chosen : token) * width + token];
+  }
+  return all;
 }
 
 /**
@@ -50,7 +77,7 @@ export function contrasted(one, other, chosen) {
  */
 export function contrast(body, [one, other], state, palette) {
   const found = contrasted(one, other, state.token),
-    { partner, token, first, second, difference } = found,
+    { partner, token, first, second, difference, drawn } = found,
     depths = [one.data.layers.length, other.data.layers.length];
   const end = Math.max(limit(first), limit(second)),
     signed = [first, second].some((numbers) => numbers.some((value) => value < 0));
@@ -66,7 +93,8 @@ export function contrast(body, [one, other], state, palette) {
     spec(other, colors, { numbers: second, end, signed, at: there, pick: theirs }),
     {
       ...spec({ ...one, heading: "difference, second minus first" }, colors, {
-        ...{ numbers: difference, signed: true, at: state, pick: mine },
+        ...{ numbers: drawn, end: limit(difference), signed: true, at: state, pick: mine },
+        none: (at) => (partner[at.token] < 0 ? undefined : CHANCE),
       }),
       columns: replaced(one.data, other.data, partner),
     },
@@ -80,7 +108,8 @@ export function contrast(body, [one, other], state, palette) {
 function spec({ data, field, heading }, palette, look) {
   const made = layersByTokens(data, palette, {
     ...{ ...look, percent: field.percent, name: `${heading}, layers by tokens` },
-    tell: ({ layer }, value) => `, layer ${data.layers[layer]}\n${value === "–" ? "has no counterpart" : value}`,
+    tell: (at, value) =>
+      `, layer ${data.layers[at.layer]}\n${value === "–" ? (look.none?.(at) ?? "has no counterpart") : value}`,
   });
   return { ...made, heading, tall: Math.min(made.tall, 24) };
 }

@@ -32,7 +32,10 @@ export function render(container, data, state, palette) {
 /** @param {Data} data @param {State} state @returns {import("./hero.js").Story} */
 function story(data, state) {
   const { why } = data;
-  if (!why) return state.live?.awaited("hero") ? pending(data, state) : fromSources(data, state);
+  if (!why)
+    return state.live?.awaited("hero") || state.live?.awaited("sources")
+      ? pending(data, state)
+      : fromSources(data, state);
   const position = state.at === "" ? state.token : state.at,
     at = predictionAt(why, position),
     here = why.predicted[at];

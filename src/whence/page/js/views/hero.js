@@ -42,9 +42,10 @@ const BAR = { top: 20, high: 24, ribbons: 62, name: 13 },
 
 /**
  * @param {HTMLElement} container @param {Story} story @param {Palette} palette @param {(place: number) => void} choose
+ * @param {"h1" | "h3"} [level]  of the title
  */
-export function render(container, story, palette, choose) {
-  const parts = once(container, build);
+export function render(container, story, palette, choose, level = "h1") {
+  const parts = once(container, () => build(level));
   if (container.firstElementChild !== parts.title) container.append(...parts.whole);
   parts.title.replaceChildren(...emphasised(story.title, story.strong));
   if (parts.told !== story.because) parts.because.replaceChildren(...explained(story.because, story.terms));
@@ -77,8 +78,9 @@ function emphasised(title, strong) {
   return [...pieces, rest];
 }
 
-function build() {
-  const [title, because] = [h("h1", {}), h("p", { class: "because" })],
+/** @param {"h1" | "h3"} level */
+function build(level) {
+  const [title, because] = [h(level, { class: "title" }), h("p", { class: "because" })],
     picture = h("div", { class: "ribbons" }),
     row = h("div", { class: "sentence", role: "toolbar", "aria-label": "The sentence, token by token" }),
     story = h("div", { class: "story" }, picture, row),

@@ -2,13 +2,13 @@
 // What is left: of each token at each layer, how much is its own and how much came from the others.
 
 import { byLayer, called, lacking, said, values } from "../core/data.js";
-import { h, once, select } from "../core/dom.js";
+import { h, offered, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid } from "../core/grid.js";
 import { layersByTokens } from "./layers.js";
 import { draw } from "./profile.js";
 import { number, percent } from "../core/scale.js";
-import { chosen } from "../core/state.js";
+import { held as pinned } from "../core/state.js";
 
 /** @typedef {import("../core/data.js").Data} Data */
 
@@ -17,8 +17,10 @@ export function render(container, data, state, palette) {
   const { held, say, choices, body } = figure(container, data, "what-is-left");
   const all = data.fields.filter(({ kind }) => kind !== "sources"),
     options = all.map(({ key, label }) => [key, label]),
-    field = all.find(({ key }) => key === chosen(state.show, options));
+    { key: now, better } = pinned(state, "show", options),
+    field = all.find(({ key }) => key === now);
   select(choices, "show", "Show", options, field.key, (value) => state.set({ show: value }));
+  offered(choices, better, (value) => state.set({ show: value }));
   const numbers = values(data, field, state.token),
     means = byLayer(data, numbers),
     lines = profiles(data, all),

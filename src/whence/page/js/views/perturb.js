@@ -3,22 +3,34 @@
 
 import { contrast, most, table } from "./beside.js";
 import { named, options } from "./compare.js";
-import { called } from "../core/data.js";
+import { called, said } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
+import { quoted, storyOf } from "../core/explained.js";
 import { figure } from "../core/figure.js";
+import { percent } from "../core/scale.js";
 import { chosen } from "../core/state.js";
 import { entered } from "../core/walk.js";
+import * as hero from "./hero.js";
+
+/** @typedef {import("../core/explained.js").Explained} Explained */
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
   const parts = once(container, () => {
     const form = container.appendChild(h("div", {})),
-      inner = container.appendChild(h("div", {}));
-    return { form, figure: figure(inner, data, "perturb") };
+      inner = h("div", {}),
+      told = figure(inner, data, "perturb"),
+      after = h("div", { class: "hero after" });
+    told.choices.before(after);
+    container.append(inner);
+    return { form, after, figure: told };
   });
   if (state.live) editor(parts.form, data, state);
   const { held, say, choices, body, leave } = parts.figure,
     edited = data.beside?.edited ?? null;
+  const now = edited?.why;
+  parts.after.hidden = !now;
+  if (now) hero.render(parts.after, storyOf(now, 0, -1), now.palette[state.shade], () => {}, "h3");
   body.hidden = choices.hidden = leave.hidden = !edited;
   if (!edited)
     return say(
@@ -37,12 +49,19 @@ export function render(container, data, state, palette) {
   ];
   const found = contrast(body, sides, state, palette),
     largest = most(sides[0], found, state);
-  say(
-    largest ? `The change moves this most: ${largest.words}` : "Nothing is left to compare",
-    `${words(data, edited, found)}. Blue: more after the change; orange: less.${largest?.doubt ?? ""}`,
-  );
+  const moved = largest ? `The change moves this most: ${largest.words}` : "Nothing is left to compare",
+    shades = "Blue: more after the change; orange: less; blank: no more than chance.";
+  const lead = data.why && now ? becomes(data.why, now) : "";
+  say(lead || moved, `${words(data, edited, found)}. ${lead ? `${moved}. ` : ""}${shades}${largest?.doubt ?? ""}`);
   held.pictures = found.pictures;
   held.table = () => table(sides, found);
+}
+
+/** What became of the prediction. @param {Explained} before @param {Explained} after */
+function becomes({ words, predicted: [was] }, { predicted: [is] }) {
+  const names = { before: quoted(was.token), after: quoted(is.token) },
+    chances = { chance: percent(was.probability), other: percent(is.probability) };
+  return said(was.token === is.token ? words.stays : words.becomes, { ...names, ...chances });
 }
 
 function words(data, edited, { partner }) {
@@ -50,12 +69,12 @@ function words(data, edited, { partner }) {
   const now = (place) => (partner[place] < 0 ? "is gone" : `is now “${called(edited, partner[place])}”`);
   const changed = [...partner.keys()].filter((place) => !same(place)),
     added = edited.tokens.length - partner.filter((place) => place >= 0).length;
-  const said = [
+  const all = [
     ...changed.slice(0, 4).map((place) => `“${called(data, place)}” ${now(place)}`),
     changed.length > 4 ? `${changed.length - 4} more changed` : "",
     added > 0 ? `${added} added` : "",
   ];
-  return said.filter(Boolean).join("; ") || "The sentences are the same";
+  return all.filter(Boolean).join("; ") || "The sentences are the same";
 }
 
 // The second sentence, and changes that are often wanted.

@@ -2,21 +2,25 @@
 // Whence: the sources of one token, layer after layer.
 
 import { called, error, lacking, largest, listed, part, sinking, sinks, values, wording } from "../core/data.js";
-import { h, once, select } from "../core/dom.js";
+import { h, offered, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid } from "../core/grid.js";
 import { layersByTokens } from "./layers.js";
-import { chosen } from "../core/state.js";
+import { held } from "../core/state.js";
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
-  const { held, say, choices, body } = figure(container, data, "sources");
+  const { held: leaving, say, choices, body, leave } = figure(container, data, "sources"),
+    awaited = state.map ? null : state.live?.awaited("sources");
+  choices.hidden = body.hidden = leave.hidden = Boolean(awaited);
+  if (awaited) return say(`Measuring ${awaited}`, "");
   const field = sources(data, state),
     name = field.variable,
     { token } = state,
     width = data.tokens.length,
     signed = data.variables[name].signed;
   select(choices, "map", "By", options(data), name, (value) => state.set({ map: value }));
+  offered(choices, held(state, "map", options(data)).better, (value) => state.set({ map: value }));
   const numbers = values(data, field, token),
     resting = data.layers.map((_, layer) => sinks(data, layer)[token] ?? "0").join(""),
     marks = resting.includes("1"),
@@ -43,8 +47,8 @@ export function render(container, data, state, palette) {
   });
   const main = once(body, () => body.appendChild(h("div", { class: "main" })));
   grid(main, spec(palette), palette);
-  held.pictures = (colors) => [drawing(main, spec(colors), colors)];
-  held.table = () => ({
+  leaving.pictures = (colors) => [drawing(main, spec(colors), colors)];
+  leaving.table = () => ({
     header: ["map", "layer", "target", "target_token", "source", "source_token", signed ? "value" : "share"],
     rows: data.layers.flatMap((layer, at) =>
       data.tokens.map(({ text }, source) => [
@@ -65,7 +69,7 @@ export function render(container, data, state, palette) {
  * @param {import("../core/data.js").Data} data
  */
 export function sources(data, state) {
-  return data.fields.find((one) => one.kind === "sources" && one.variable === chosen(state.map, options(data)));
+  return data.fields.find((one) => one.kind === "sources" && one.variable === held(state, "map", options(data)).key);
 }
 
 function options(data) {

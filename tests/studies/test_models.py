@@ -1,0 +1,192 @@
+"""Many models in one study: every study on two, resumed wherever it was stopped, checkpoints, one model in memory."""
+
+import gc
+import json
+import runpy
+import sys
+import weakref
+from pathlib import Path
+
+import pandas
+import pytest
+
+import whence
+from tests import tiny
+from whence.errors import BadInput
+from whence.models.several import several
+from whence.plot.palette import THEMES
+from whence.studies import STUDIES
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+DATA = {
+    "lm-head": ["lama:{samples}/statements.jsonl"],
+    "correlates": ["conllu:{samples}/treebank.conllu"],
+    "attribution": ["text:{texts}", "conllu:{samples}/treebank.conllu"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _without_charts(request, monkeypatch):
+    """Drawing takes most of the time and is tested elsewhere."""
+    if "drawn" not in request.keywords:
+        monkeypatch.setattr(
+            "whence.studies.frame.write._charts", lambda stem, shown, interactive: dict.fromkeys(THEMES, "")
+        )
+
+
+@pytest.fixture
+def texts(tmp_path):
+    (tmp_path / "texts.txt").write_text("\n\n".join(tiny.texts(40, longest=20)))
+    return tmp_path / "texts.txt"
+
+
+def saved(folder, count, **more):
+    """Tiny random models in folders, as a training leaves them."""
+    for number in range(count):
+        model = tiny.model(**more)
+        model.model.save_pretrained(folder / f"seed-{number}")
+        model.tokenizer.save_pretrained(folder / f"seed-{number}")
+    return f"{folder}/seed-*"
+
+
+def findings(folder):
+    return json.loads((folder / "findings.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_on_two_models(name, texts, tmp_path):
+    data = [source.format(samples=SAMPLES, texts=texts) for source in DATA.get(name, ["text:{texts}"])]
+    models = [tiny.model(num_hidden_layers=3) for _ in range(2)]
+    whence.study(name, models, data, tmp_path / "out", quick=True)
+    found = findings(tmp_path / "out")
+    assert found["about"]["model"] == "2 models" and found["about"]["quick"]
+    assert found["pictures"] and len(found["claims"]) + len(found["left_out"]) > 2
+    for claim in found["claims"]:
+        assert claim["verdict"] in ("confirmed", "contradicted", "undecided")
+        assert "[" in claim["statistic"] and "asked: " in claim["statistic"]
+    pictures = [picture["name"] for picture in found["pictures"] if not picture["name"].startswith("models_")]
+    alone = [findings(folder) for folder in sorted((tmp_path / "out" / "models").iterdir())]
+    for picture in pictures:
+        table = pandas.read_parquet(tmp_path / "out" / "tables" / f"{picture}.parquet")
+        assert set(table["model"]) == {model.name for model in several(models)}
+    for own in alone:
+        assert {picture["name"] for picture in own["pictures"]} <= set(pictures)
+
+
+def test_stopped_at_any_model_and_resumed_the_report_is_the_same(texts, tmp_path, monkeypatch):
+    """Four models; the third is never asked the first time, and the first two are not loaded again."""
+    models, loads = saved(tmp_path / "m", 4), []
+
+    def load(source):
+        loads.append(Path(source).name)
+        return whence.load(source)
+
+    whence.study("mixing", models, str(texts), tmp_path / "whole", quick=True, load=load)
+    assert loads == [f"seed-{number}" for number in range(4)]
+
+    def stopped(source):
+        if Path(source).name == "seed-2":
+            raise KeyboardInterrupt
+        return load(source)
+
+    with pytest.raises(KeyboardInterrupt):
+        whence.study("mixing", models, str(texts), tmp_path / "parts", quick=True, load=stopped)
+    loads.clear()
+    whence.study("mixing", models, str(texts), tmp_path / "parts", quick=True, load=load)
+    assert loads == ["seed-2", "seed-3"]
+    assert (tmp_path / "parts" / "report.html").read_text() == (tmp_path / "whole" / "report.html").read_text()
+    assert findings(tmp_path / "parts") == findings(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_of_twenty_five_models_one_is_in_memory(tmp_path):
+    """One report with the spread between them; what was loaded before is gone when the next is."""
+    (tmp_path / "texts.txt").write_text("\n\n".join(tiny.texts(8)))
+    models, alive = saved(tmp_path / "m", 25), []
+
+    def load(source):
+        gc.collect()
+        assert sum(reference() is not None for reference in alive) == 0
+        model = whence.load(source)
+        alive.append(weakref.ref(model.model))
+        return model
+
+    out = tmp_path / "out"
+    whence.study("mixing", models, str(tmp_path / "texts.txt"), out, quick=True, load=load)
+    assert len(alive) == 25
+    claims = findings(out)["claims"]
+    assert all(sum(claim["counts"].values()) == 25 for claim in claims) and "25 models" in claims[0]["statistic"]
+    spread = pandas.read_parquet(next((out / "tables").glob("models_with_residual*.parquet")))
+    assert spread["model"].tolist() == [*(f"seed-{number}" for number in range(25)), "all of them"]
+    each, everyone = spread[:-1], spread.iloc[-1]
+    assert everyone["value"] == pytest.approx(each["value"].mean())
+    assert everyone["low"] < everyone["value"] < everyone["high"]
+    assert len(pandas.read_parquet(out / "tables" / "models.parquet")) == 25
+
+
+def test_checkpoints_are_an_axis_and_findings_are_of_the_last(texts, tmp_path):
+    for step in (1, 10, 100):
+        saved(tmp_path / f"step-{step}", 1)
+    named = [f"{tmp_path}/step-{step}/seed-0" for step in (1, 10, 100)]
+    for path in named:
+        Path(path).rename(Path(path).parent.parent / f"seed-0-{Path(path).parent.name}")
+    whence.study("mixing", f"{tmp_path}/seed-0-step-*", str(texts), tmp_path / "out", quick=True)
+    table = pandas.read_parquet(next((tmp_path / "out" / "tables").glob("training_with_residual*.parquet")))
+    assert table["step"].tolist() == [1, 10, 100]
+    claim = next(claim for claim in findings(tmp_path / "out")["claims"] if "With residual" in claim["says"])
+    assert claim["parts"][""]["models"] == 1 and claim["parts"][""]["value"] == table["value"].iloc[-1]
+
+
+def test_names(tmp_path):
+    saved(tmp_path, 2)
+    found = several([f"{tmp_path}/seed-*", "org/model@step1000", "org/other-step_20k"])
+    assert [model.name for model in found] == ["seed-0", "seed-1", "org/model@step1000", "org/other-step_20k"]
+    assert [model.step for model in found] == [None, None, 1000, 20_000]
+    assert found[2].source == "org/model" and found[2].revision == "step1000" and found[2].series == "org/model"
+    assert [model.step for model in several(["a/checkpoint-500", "b/stage1-step7-tokens3B", "c/bert-base"])] == [
+        500,
+        7,
+        None,
+    ]
+    twice = several([tiny.model()] * 2)
+    assert twice[0].name != twice[1].name and twice[0].folder != twice[1].folder
+
+
+@pytest.mark.parametrize(
+    ("models", "says"),
+    [([], "No model"), (["a", "a"], "named twice"), ("missing/*", "No folder"), ([3], "not int")],
+)
+def test_what_names_no_models(models, says):
+    with pytest.raises(BadInput, match=says):
+        several(models)
+
+
+def test_runs_of_several_models(texts, tmp_path):
+    folder = whence.run([saved(tmp_path, 2)], tiny.texts(5), ["mixing"], out=tmp_path / "runs")
+    runs = whence.open_runs(folder)
+    assert list(runs) == ["seed-0", "seed-1"] and "2 models" in repr(runs)
+    table = runs.table("tokens", ["layer", "mixing_attn_n"])
+    assert table.columns.tolist() == ["model", "layer", "mixing_attn_n"]
+    for name, run in runs.items():
+        alone = run.tokens["mixing_attn_n"].tolist()
+        assert table[table["model"] == name]["mixing_attn_n"].tolist() == alone
+    with pytest.raises(BadInput, match="no runs"):
+        whence.open_runs(tmp_path / "none")
+
+
+@pytest.mark.slow
+def test_the_seeds_are_trained_by_the_script(tmp_path, monkeypatch, capsys):
+    script = Path(__file__).parents[2] / "examples" / "seeds" / "train.py"
+    (tmp_path / "text.txt").write_text(
+        "\n".join(f"the town by the river was quiet in the year {year}, and for long after" for year in range(900))
+    )
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "text.txt"), str(tmp_path / "seeds"), "2"])
+    runpy.run_path(str(script), run_name="__main__")
+    assert "seed 4, step 2" in capsys.readouterr().out
+    found = several(f"{tmp_path}/seeds/seed-*/step-*")
+    assert [model.name for model in found][:3] == ["seed-0/step-1", "seed-0/step-2", "seed-1/step-1"] and len(
+        found
+    ) == 10
+    assert "lm_head" in found[-1].load().gives
+    assert sum(file.stat().st_size for file in (tmp_path / "seeds").rglob("*") if file.is_file()) < 2e7
