@@ -1,5 +1,8 @@
 """Which papers to cite for a result."""
 
+import re
+from collections.abc import Mapping
+
 from whence.errors import BadInput
 from whence.measures.registry import measures
 
@@ -125,6 +128,19 @@ def cite(dataset: object) -> str:
         >>> "kobayashi2021" in whence.cite(whence.measure(whence.load(), "Paris is a city.", "mixing"))
         True
     """
+    return "\n\n".join(PAPERS.get(key, key) for key in _keys(dataset))
+
+
+def credit(dataset: object) -> str:
+    """One line for below a picture: whence, the model, and the papers behind the measures, by authors and year."""
+    attrs: Mapping[str, object] = getattr(dataset, "attrs", {})
+    keys = _keys(dataset)[1:] if attrs.get("measures") is not None else []
+    papers = "; ".join(said for key in keys if (said := _short(PAPERS.get(key, ""))))
+    made = f"Made with whence {attrs.get('whence_version', '')}".strip()
+    return " · ".join(filter(None, [made, str(attrs.get("model", "")), papers and f"after {papers}"]))
+
+
+def _keys(dataset: object) -> list[str]:
     measured = getattr(dataset, "attrs", {}).get("measures")
     if measured is None:
         raise BadInput(
@@ -132,5 +148,14 @@ def cite(dataset: object) -> str:
         )
     papers = VERBS | {name: row.papers for name, row in measures().items()}
     names = [name for name in str(measured).split(",") if name in papers]
-    keys = dict.fromkeys(["whence", *(paper for name in names for paper in papers[name])])
-    return "\n\n".join(PAPERS.get(key, key) for key in keys)
+    return list(dict.fromkeys(["whence", *(paper for name in names for paper in papers[name])]))
+
+
+def _short(entry: str) -> str:
+    """Brunner et al. 2020"""
+    authors, year = re.search(r"author = \{(.*?)\},\n", entry, re.S), re.search(r"year = \{(\d+)\}", entry)
+    if not authors or not year:
+        return ""
+    names = [name.split(",")[0].strip() for name in re.split(r"\sand\s", " ".join(authors[1].split()))]
+    who = names[0] if len(names) == 1 else " and ".join(names) if len(names) == 2 else f"{names[0]} et al."
+    return f"{who} {year[1]}"

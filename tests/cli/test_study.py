@@ -49,5 +49,5 @@ def test_the_report_of_a_run(called, builtin, tmp_path):
     assert code == 0 and str(page) in out
     text = page.read_text()
     assert "By layer" in text and "By kind of token" in text and "Pairs of words" in text
-    assert (tmp_path / "run" / "report" / "tables" / "by_layer.csv").stat().st_size > 100
+    assert (tmp_path / "run" / "report" / "tables" / "by_layer_others.csv").stat().st_size > 100
     assert whence.open_run(tmp_path / "run").finished  # the report beside it does no harm

@@ -129,6 +129,8 @@ class Visited:
     def __call__(self, block: Block) -> None:
         if block.layer > self.last:
             return
+        if self.states:  # of a model over several devices, where it is read
+            self.states[-1] = self.states[-1].to(block.input.device)
         if block.layer > self.first:
             block = single(block)
             self.blocks.append(secant(block, single(self.values[block.layer - 1])))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whence.citations import credit
 from whence.page.arrays import DIMS, differences, embedded
 from whence.page.fields import ERROR, PER_LAYER, fields, flows, head_maps, maps
 from whence.page.lens import lens
@@ -49,6 +50,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
     styled = (*names, *analyses)
     return {
         "finding": (headline(_head(ds)) or finding(ds)).replace(" %", "\N{NO-BREAK SPACE}%"),
+        "credit": credit(ds),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
         "causal": int(ds.attrs.get("causal", 0)) == 1,
         "tokens": _tokens(ds),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whence.citations import credit
 from whence.page.arrays import exact
 from whence.plot import legible
 from whence.plot.palette import FURNITURE, SEQUENTIAL, THEMES, opposed
@@ -90,6 +91,7 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
     shades = [name for name in SHADES if name in ds]
     each = [ds.isel(predicted=place) for place in range(len(found))]
     return {
+        "credit": credit(ds),
         "finding": found[0].finding.replace(" %", "\N{NO-BREAK SPACE}%"),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
         "causal": int(ds.attrs.get("causal", 0)) == 1,

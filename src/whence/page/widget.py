@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from whence.errors import BadInput, Unsupported
-from whence.page import why
+from whence.page import still, why
 from whence.page.bundle import HERE, script, variables
 from whence.page.fields import PER_HEAD, PER_LAYER
 from whence.page.payload import payload
@@ -27,7 +27,8 @@ def widget(ds: xarray.Dataset) -> Any:
     Returns:
         A widget. Of measures it draws the flow, with links by any map of the Dataset, a threshold, and a token to
         follow; by the decomposition if the Dataset has it, which is exact, while other maps are multiplied over layers.
-        Of a prediction it draws the text shaded by what each token gave, layer by layer.
+        Of a prediction it draws the text shaded by what each token gave, layer by layer. Where no script runs,
+        as in a notebook saved without the state of its widgets, a picture and plain text stand in its place.
 
     Examples:
         >>> ds = whence.measure(whence.load(), "Paris is a city.", ["decomposition"])
@@ -40,11 +41,18 @@ def widget(ds: xarray.Dataset) -> Any:
     except ModuleNotFoundError as error:
         raise Unsupported(f"The widget needs the package {error.name}: pip install 'whence[notebook]'.") from error
     drawn = why.payload(ds) if is_explained(ds) else _flow(ds)
+    picture = still.bundle(still.of(ds, next(iter(drawn.get("flows", [])), "")))
 
     class Flow(anywidget.AnyWidget):
         _esm = module()
         _css = style()
         payload = traitlets.Dict().tag(sync=True)
+
+        def _repr_mimebundle_(self, **options: Any) -> Any:
+            """The widget, and what stands in its place where no script runs: a picture, and plain text."""
+            shown = super()._repr_mimebundle_(**options)
+            data, more = shown if isinstance(shown, tuple) else (shown, {})
+            return {**(data or {}), **picture}, more
 
     class Why(Flow):
         _esm = module("why")

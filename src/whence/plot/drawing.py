@@ -1,6 +1,6 @@
 """A chart as data: which kind, which columns, what it says; drawn in light or dark, always with the same look."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Literal
@@ -53,6 +53,8 @@ class Drawing:
     signed: bool = False
     order: Sequence[str] | None = None
     "Of categories: on the x axis of bars and grids, or of colours."
+    measures: Mapping[str, str] | None = None
+    "Of categories that are called by a title: the measure whose colour each has."
     limits: tuple[float, float] | None = None
     own_scales: bool = False
     "Small charts do not share their y axis."
@@ -319,10 +321,20 @@ def _color(drawing: Drawing, rows: pandas.DataFrame, theme: Theme, legend: bool 
     if drawing.color is None:
         return altair.value(_accent(theme))
     names = [str(name) for name in (drawing.order or dict.fromkeys(drawing.table[drawing.color]))]
-    free = iter(_CYCLE * (1 + len(names) // len(_CYCLE)))
-    colors = [named_color(name, theme) or next(free) for name in names]
+    colors = _distinct([named_color((drawing.measures or {}).get(name, name), theme) for name in names])
     shown = altair.Legend(title=None, orient="bottom") if legend else None
     return altair.Color(f"{drawing.color}:N", scale=altair.Scale(domain=names, range=colors), legend=shown)
+
+
+def _distinct(colors: Sequence[str | None]) -> list[str]:
+    """Each category's own colour if nobody before it has it, else the next that is free; over again when none is."""
+    taken: list[str] = []
+    for place, color in enumerate(colors):
+        if color is None or color in taken:
+            wanted = {*taken, *colors[place + 1 :]}
+            color = next((other for other in _CYCLE if other not in wanted), _CYCLE[place % len(_CYCLE)])
+        taken.append(color)
+    return taken
 
 
 def _published(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> list[Any]:

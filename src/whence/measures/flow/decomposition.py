@@ -88,12 +88,13 @@ class _Sum:
         vectors = start.new_zeros(end - begin, len(self.chain.last) - first, start.shape[-1])
         vectors[torch.arange(end - begin), torch.arange(begin - first, end - first)] = start
         for layer, block in enumerate(self.chain.blocks, start=1):
+            vectors = vectors.to(self.chain.states[layer - 1].device)
             vectors = (block.among(slice(first, None)) if first else block).push(vectors)
             if layer in self.layers:
                 self._add(self.layers.index(layer), layer, vectors, slice(first, None), slice(begin, end))
 
     def _add(self, place: int, layer: int, vectors: Tensor, targets: slice, sources: slice) -> None:
-        state = self.chain.states[layer][targets]
+        state, vectors = self.chain.states[layer][targets].to(self.total.device), vectors.to(self.total.device)
         self.total[place, targets] += vectors.sum(dim=0)
         self.length[place, targets, sources] = vectors.norm(dim=-1).T
         self.signed[place, targets, sources] = (vectors * state).sum(dim=-1).T / state.square().sum(-1, keepdim=True)
@@ -102,12 +103,12 @@ class _Sum:
         """What the constants of all blocks so far have become."""
         bias, kept = torch.zeros_like(self.chain.last)[None], []
         for layer, block in enumerate(self.chain.blocks, start=1):
-            bias = block.push(bias, constants=True)
-            kept += [bias[0]] * (layer in self.layers)
+            bias = block.push(bias.to(self.chain.states[layer - 1].device), constants=True)
+            kept += [bias[0].to(self.total.device)] * (layer in self.layers)
         return torch.stack([kept[sorted(self.layers).index(layer)] for layer in self.layers])
 
     def _states(self) -> Float[Tensor, "layer target m"]:
-        return torch.stack([self.chain.states[layer] for layer in self.layers])
+        return torch.stack([self.chain.states[layer].to(self.total.device) for layer in self.layers])
 
     def _along(self, vectors: Float[Tensor, "layer target m"]) -> Float[Tensor, "layer target"]:
         states = self._states()

@@ -16,7 +16,8 @@ import { number, percent } from "./scale.js";
  * @typedef {{ stage: string, place: number, best: string[], scores: number[] }} Step  of the LM head
  * @typedef {{ position: number, at: string, token: string, finding: string, rows: Step[] }} Prediction
  * @typedef {{ position: number, stages: string[], spearman: number[][], rows: Step[] }} Lens
- * @typedef {{ finding: string, attrs: Record<string, string>, causal: boolean, tokens: Token[], layers: number[],
+ * @typedef {{ finding: string, credit: string, attrs: Record<string, string>, causal: boolean, tokens: Token[],
+ *   layers: number[],
  *   heads: number, rows: number[] | null, maps: string[], head_maps: string[], flows: string[], fields: Field[],
  *   panels: string[], state?: string,
  *   sums: { names: string[], meaning: string, nothing: string }[], notes: string[], errors: Record<string, string>,

@@ -9,8 +9,9 @@ import { explained } from "./terms.js";
  * @typedef {import("./leave.js").Table} Table
  * @typedef {import("./scale.js").Palette} Palette
  * @typedef {{ pictures(palette: Palette): SVGElement[], table(): Table, also: { name: string, table(): Table } | null,
- *   palette: Palette, name: string, title: string, subtitle: string, told: string }} Held  what can leave, on
- *   white whatever the theme; `also` is a second table, for what is drawn beside the first
+ *   palette: Palette, name: string, title: string, subtitle: string, told: string,
+ *   credit: string }} Held  what can leave, on white whatever the theme; `also` is a second table, for what is drawn
+ *   beside the first
  * @typedef {{ held: Held, say(title: string, subtitle: string, also?: Held["also"]): void, choices: HTMLElement,
  *   body: HTMLElement, leave: HTMLElement }} Figure
  */
@@ -28,6 +29,7 @@ export function figure(container, data, name) {
       palette: data.palette.light,
       title: "",
       subtitle: "",
+      credit: data.credit ?? "",
       name,
       told: "",
     };

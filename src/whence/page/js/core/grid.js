@@ -3,6 +3,7 @@
 
 import { MONO, SANS, fitted, h, once, svg, textWidth } from "./dom.js";
 import { LONGEST, closer, gridLayout, isCompact } from "./layout.js";
+import { lookup, pooled } from "./pixels.js";
 import { inkOn } from "./scale.js";
 import { walkable } from "./walk.js";
 
@@ -38,6 +39,7 @@ import { walkable } from "./walk.js";
 
 const MOST_CELLS = 1500,
   MOST_SMALL = 300; // more cells than this become one image on screen; without numbers sooner
+const SHARP = 1.5; // pixels of an image for one of the page, at most
 const LABEL = 12,
   SMALL = 11; // font sizes
 
@@ -172,17 +174,15 @@ function image(spec, at) {
 }
 const pixelled = new WeakMap();
 
-// One pixel per cell; what cannot be seen stays transparent.
+// One pixel per cell, or per block of cells where there are more than anybody could see.
 function pixels(spec, at) {
-  const canvas = h("canvas", { width: at.across, height: at.down });
-  const context = canvas.getContext("2d"),
-    block = context.createImageData(at.across, at.down);
-  let place = 0;
-  for (const { row, column } of cells(at)) {
-    const value = spec.value(row, column);
-    if (Number.isFinite(value)) block.data.set([...spec.scale.rgb(value), 255], place);
-    place += 4;
-  }
+  const { values, wide, high } = pooled(spec.value, at, SHARP * Math.max(at.across * at.wide, 1)),
+    canvas = h("canvas", { width: wide, height: high }),
+    context = canvas.getContext("2d"),
+    block = context.createImageData(wide, high),
+    words = new Uint32Array(block.data.buffer),
+    color = lookup(spec.scale);
+  for (let place = 0; place < values.length; place++) words[place] = color(values[place]);
   context.putImageData(block, 0, 0);
   return canvas.toDataURL();
 }

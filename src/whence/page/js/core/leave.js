@@ -71,7 +71,7 @@ function numbers({ header, rows }, title) {
 
 // Drawings side by side under their title, as one. On screen a picture is as wide as its container; here, as itself.
 /** @param {Held} held */
-function compose({ pictures, title, subtitle, palette }) {
+function compose({ pictures, title, subtitle, palette, credit }) {
   const gap = 24,
     all = pictures(palette),
     named = (one) => one.getAttribute("data-title") ?? "",
@@ -92,8 +92,12 @@ function compose({ pictures, title, subtitle, palette }) {
     parts.push(svg("text", { x: left, y: top - 4, ...type, "font-size": HEADING }, named(picture)));
     left += wide[place] + gap;
   }
-  const height = top + Math.max(...all.map((one) => size(one, "height"))) + gap,
-    paper = svg("rect", { width, height, fill: palette.paper });
+  const end = top + Math.max(...all.map((one) => size(one, "height"))),
+    lines = wrapped(credit, width / 5.4),
+    height = end + 14 * lines.length + gap;
+  for (const [line, text] of lines.entries())
+    parts.push(svg("text", { x: gap, y: end + 20 + 14 * line, ...type, ...small, "font-size": 10 }, text));
+  const paper = svg("rect", { width, height, fill: palette.paper });
   return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, paper, ...all, ...parts);
 }
 

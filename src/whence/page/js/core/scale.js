@@ -18,16 +18,19 @@ export function scale(palette, limit, signed) {
 }
 
 /**
- * The end of the scale: the 99th percentile, rounded up to a number people say.
+ * The end of the scale: the 99th percentile, rounded up to a number people say; of very many values, of every so many.
  * @param {Float32Array} values @returns {number}
  */
 export function limit(values) {
   if (!limits.has(values)) {
-    const sizes = Float32Array.from(values, Math.abs).filter(Number.isFinite).sort();
+    const step = Math.ceil(values.length / SAMPLE) | 1,
+      some = step > 1 ? values.filter((_, place) => place % step === 0) : values,
+      sizes = Float32Array.from(some, Math.abs).filter(Number.isFinite).sort();
     limits.set(values, nice(sizes[Math.min(sizes.length - 1, Math.ceil(sizes.length * 0.99))]) || 1);
   }
   return limits.get(values);
 }
+const SAMPLE = 100_000; // values that are sorted within a frame
 const limits = new WeakMap();
 
 export function nice(value) {

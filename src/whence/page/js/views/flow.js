@@ -154,7 +154,8 @@ function agreement(data, state, net, name) {
     [most] = largest(row, 1),
     there = most === undefined ? "" : ` (most: “${called(data, most)}”, ${part(data, field.variable)(row[most])})`,
     same = data.fields.some(({ kind, variable }) => kind === "sources" && variable === name);
-  const words = `Whence is by ${field.title}${there}${field.since_input ? "" : ", which looks at this layer alone"}. `;
+  const looks = field.since_input ? "" : ", which looks at this layer alone",
+    words = `“Where from” is by ${field.title}${there}${looks}. `;
   const button = h("button", { type: "button", class: "quiet", onclick: () => state.set({ map: name }) });
   button.textContent = `Use ${title(data, name)} there too`;
   return [words, ...(same ? [button] : [])];

@@ -7,6 +7,7 @@ import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
 import { tileLayout } from "../core/layout.js";
 import { together } from "./maps.js";
+import { lookup, pooled } from "../core/pixels.js";
 import { limit, scale } from "../core/scale.js";
 import { chosen } from "../core/state.js";
 import { walkable } from "../core/walk.js";
@@ -66,12 +67,12 @@ function paint(canvas, data, name, at, palette) {
   Object.assign(canvas.style, { width: `${at.width}px`, height: `${at.height}px` });
   const context = canvas.getContext("2d"),
     shades = shading(data, name, palette),
-    tile = painter(width, shades),
+    tile = painter(width, shades, side * sharp),
     favourites = new Map();
   context.scale(sharp, sharp);
   context.fillStyle = palette.paper;
   context.fillRect(0, 0, at.width, at.height);
-  context.imageSmoothingEnabled = width > side * sharp;
+  context.imageSmoothingEnabled = false;
   context.strokeStyle = palette.line;
   context.fillStyle = palette.muted;
   for (const { values, x, y, layer, head } of tiles(data, name, at)) {
@@ -108,7 +109,7 @@ function vector(data, name, at, palette) {
   const width = data.tokens.length,
     { side } = at,
     shades = shading(data, name, palette),
-    tile = painter(width, shades);
+    tile = painter(width, shades, width);
   const picture = svg("svg", {
     ...{ width: at.width, height: at.height, viewBox: `0 0 ${at.width} ${at.height}` },
     ...{ "font-family": SANS, "font-size": 11, fill: palette.muted },
@@ -146,15 +147,18 @@ function shading(data, name, palette) {
   return { shade: scale(palette, end, signed), end, signed, beyond: some.some((value) => Math.abs(value) > end) };
 }
 
-// Paints a head into a canvas of one pixel per cell, the same canvas every time.
-function painter(width, { shade, end, signed }) {
-  const tile = h("canvas", { width, height: width }),
+// Paints a head into a canvas of one pixel per cell or block of cells, the same canvas every time.
+function painter(width, { shade }, side) {
+  const fine = Math.min(width, Math.max(Math.round(side), 1)),
+    tile = h("canvas", { width: fine, height: fine }),
     brush = tile.getContext("2d"),
-    colors = table256(shade, end, signed);
-  const pixels = brush.createImageData(width, width),
-    words = new Uint32Array(pixels.data.buffer);
+    color = lookup(shade);
+  const pixels = brush.createImageData(fine, fine),
+    words = new Uint32Array(pixels.data.buffer),
+    whole = { firstRow: 0, firstColumn: 0, down: width, across: width };
   return (values) => {
-    for (let at = 0; at < values.length; at++) words[at] = Number.isNaN(values[at]) ? 0 : colors(values[at]);
+    const few = fine < width ? pooled((row, column) => values[row * width + column], whole, fine).values : values;
+    for (let at = 0; at < few.length; at++) words[at] = color(few[at]);
     brush.putImageData(pixels, 0, 0);
     return tile;
   };
@@ -177,18 +181,6 @@ function lettering(data, name, at) {
     if (row % sparse === 0) found.push({ text: String(data.layers[layer]), x: at.left - 6, y, anchor: "end" });
   }
   return found;
-}
-
-// Colours looked up, not computed, for millions of values; little-endian pixels.
-function table256(shades, end, signed) {
-  const low = signed ? -end : 0,
-    colors = new Uint32Array(256);
-  for (let step = 0; step < 256; step++) {
-    const [red, green, blue] = shades.rgb(low + ((end - low) * step) / 255);
-    colors[step] = (255 << 24) | (blue << 16) | (green << 8) | red;
-  }
-  const factor = 255 / (end - low);
-  return (value) => colors[Math.min(Math.max(Math.round((value - low) * factor), 0), 255)];
 }
 
 // Some values of some heads; the steps share no factor with a row, else the same columns would come again and again.
