@@ -127,6 +127,7 @@ def test_every_family_of_the_table_adds_up(family):
         ({"token": "ada bo"}, "is 2 tokens"),
         ({"token": 10**6}, "number of a token is a whole number of at most"),
         ({"against": True}, "number of a token is a whole number of at least 0"),
+        ({"token": 7, "against": 7}, "is what is predicted itself; name another token"),
         ({"position": 99}, "positions 0 to"),
         ({"measures": "why"}, "there are: share, dependence"),
         ({"measures": []}, "there are: share, dependence"),

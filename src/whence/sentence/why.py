@@ -169,6 +169,7 @@ def _measured(
         if not predicted:
             scored = logits(anatomy, last[asked.positions])
             tokens = asked.tokens or scored.argmax(dim=-1).tolist()
+            _check_against(model, tokens, other)
             predicted.extend(Predicted(*pair, other) for pair in zip(asked.positions, tokens, strict=True))
             data.update(_about(model, scored, predicted, together, alternatives))
         return predicted
@@ -241,6 +242,12 @@ def _by_span(data: Arrays, spans: Spans) -> Arrays:
     if "dependence" in data:
         sums["span_dependence"] = axes, np.sqrt(spans.sums(data["dependence"][1] ** 2))
     return sums
+
+
+def _check_against(model: Model, tokens: list[int], other: int | None) -> None:
+    if other in tokens:
+        name = pieces(model.tokenizer, [other])[0]
+        raise BadInput(f"{name!r} is what is predicted itself; name another token to compare it with.")
 
 
 def _coordinates(
