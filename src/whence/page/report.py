@@ -64,14 +64,18 @@ def page(
     beside: Mapping[str, xarray.Dataset] | None = None,
     state: str = "",
     reasons: xarray.Dataset | None = None,
+    edited_reasons: xarray.Dataset | None = None,
 ) -> str:
     """The whole page as text; the content security policy lets only this style and this script run.
 
     `beside` holds what the sentence is looked at with: `edited`, a changed sentence; `other`, the same sentence in
-    another model. `reasons` is what whence.why gives for the sentence, with which the page begins. `state` is
-    what is selected when the page opens, as it stands after # in an address.
+    another model. `reasons` is what whence.why gives for the sentence, with which the page begins, `edited_reasons` what
+    it gives for the changed one. `state` is what is selected when the page opens, as it stands after # in an address.
     """
-    data = payload(ds) | {"state": state, "beside": {name: payload(other) for name, other in (beside or {}).items()}}
+    others = {name: payload(other) for name, other in (beside or {}).items()}
+    if edited_reasons is not None and "edited" in others:
+        others["edited"] |= {"why": why.payload(edited_reasons)}
+    data = payload(ds) | {"state": state, "beside": others}
     data |= {} if reasons is None else {"why": why.payload(reasons)}
     return _rendered(data, "page")
 

@@ -114,7 +114,7 @@ def _together(chosen: Study, each: Each, out: Path) -> Path:
     )
     first, *others = (answers.about for _, answers in each)
     shared = {name: value for name, value in first.items() if all(value == other.get(name) for other in others)}
-    about = {"model": f"{len(each)} models"} | shared
+    about = shared | {"model": f"{len(each)} models"}
     return write(chosen, about, out, sections, models=[(named.name, named.folder) for named, _ in each])
 
 

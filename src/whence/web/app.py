@@ -53,6 +53,7 @@ class PageRequest(BaseModel):
     edited: Keys | None = None
     other: Keys | None = None
     why: Key | None = None
+    edited_why: Key | None = None
     state: Annotated[str, Field(max_length=20_000)] = ""
 
 
@@ -190,7 +191,7 @@ async def results(
 @router.get("/api/why/{key}", responses=answers.documented(410))
 async def why(key: Annotated[Key, Path()], service: Here) -> dict[str, Any]:
     """Why a prediction is made, as the page reads it: the result of the measure `why`."""
-    return await asyncio.to_thread(lambda: _explained(service.results.get(key)))
+    return await asyncio.to_thread(lambda: _reasons(_explained(service.results.get(key))))
 
 
 @router.get("/api/answer/{key}", responses=answers.documented(410))
@@ -226,16 +227,17 @@ async def saved(page_request: PageRequest, service: Here) -> Response:
 
     def written() -> str:
         others = {name: _merged(service, keys) for name, keys in beside.items()}
-        reasons = service.results.get(page_request.why) if page_request.why else None
-        return page_of(_merged(service, page_request.main), others, page_request.state, reasons)
+        keys = page_request.why, page_request.edited_why
+        reasons = [_explained(service.results.get(key)) if key else None for key in keys]
+        return page_of(_merged(service, page_request.main), others, page_request.state, *reasons)
 
     return HTMLResponse(await asyncio.to_thread(written), headers=_attached("whence.html"))
 
 
-def _explained(dataset: xarray.Dataset) -> dict[str, Any]:
+def _explained(dataset: xarray.Dataset) -> xarray.Dataset:
     if not is_explained(dataset):
         raise BadInput("This result is not why a prediction is made; ask for the measure 'why'.")
-    return _reasons(dataset)
+    return dataset
 
 
 def _merged(service: Service, keys: str) -> Any:

@@ -198,10 +198,10 @@ async function save(how) {
     if (how === "netCDF") return download("whence.nc", await netcdf(keys(main)));
     const joined = (slot) => (slot.data ? keys(slot).join(",") : null),
       chosen = text(view.state, view.state.data, false);
-    const [why = null] = Object.keys(main.apart).flatMap((name) =>
-        state.known.measures[name].read === "why" ? [main.apart[name]] : [],
-      ),
-      wanted = { main: joined(main), edited: joined(edited), other: joined(other), why, state: chosen };
+    const reasons = ({ apart }) => Object.keys(apart).find((name) => state.known.measures[name].read === "why"),
+      why = (slot) => slot.apart[reasons(slot) ?? ""] ?? null,
+      results = { main: joined(main), edited: joined(edited), other: joined(other) },
+      wanted = { ...results, why: why(main), edited_why: edited.data ? why(edited) : null, state: chosen };
     download("whence.html", await page(wanted));
   } catch (error) {
     if (error.status === 410) dispatch({ kind: "gone" });
