@@ -69,8 +69,8 @@ def page(
     """The whole page as text; the content security policy lets only this style and this script run.
 
     `beside` holds what the sentence is looked at with: `edited`, a changed sentence; `other`, the same sentence in
-    another model. `reasons` is what whence.why gives for the sentence, with which the page begins, `edited_reasons` what
-    it gives for the changed one. `state` is what is selected when the page opens, as it stands after # in an address.
+    another model. `reasons` is what whence.why gives for the sentence, with which the page begins, `edited_reasons`
+    what it gives for the changed one. `state` is what is selected when the page opens, as in an address after #.
     """
     others = {name: payload(other) for name, other in (beside or {}).items()}
     if edited_reasons is not None and "edited" in others:
