@@ -182,6 +182,6 @@ def painted(page):
 
 def settled(page):
     """All stages are there."""
-    page.wait_for_selector(".panel:not([hidden]) h2")
+    page.wait_for_selector(".panel:not([hidden]) h2:visible")
     page.wait_for_selector(".work[data-busy=false]", state="attached")
     return page
