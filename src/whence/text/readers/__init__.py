@@ -22,8 +22,8 @@ def read(source: Any, *, skip_bad: bool = False, limit: int | None = None, **opt
 
     Args:
         source: a file, whose extension says how it is read, or a prefix and a name as in "mrpc:dev.tsv",
-            "hf:user/dataset", "stdin:". "shards/*.txt.gz" reads all matching files, sorted by name. Or a table in
-            memory: a data frame (pandas, polars), an Arrow table, a dataset of `datasets`, rows as dicts
+            "hf:user/dataset", "stdin:". "shards/*.txt.gz" reads all matching files, sorted by name. A table in memory
+            is read as well: a data frame (pandas, polars), an Arrow table, a dataset of `datasets`, rows as dicts
         skip_bad: count malformed records in `corpus.skipped`; otherwise one is an error that names file and line
         limit: the first sentences only
         options: of the format, such as the columns `text`, `pair` and `label` of a table
