@@ -95,7 +95,7 @@ def test_a_changed_sentence_leads_with_its_prediction(open_page, server):
     page = settled(
         open_page(link(server, text=KEYS, edited=KEYS.replace("keys", "key"), model=BUILTIN, view="perturb"))
     )
-    page.wait_for_selector("#perturb h2:has-text('“are”, predicted with 48')")
+    page.wait_for_selector("#perturb h2:has-text('predicted with 48')")
     assert "becomes" in page.inner_text("#perturb h2") and page.locator(".after .title").count() == 1
 
 
