@@ -21,7 +21,7 @@ def test_example(path, tmp_path, monkeypatch, capsys):
     """Without the charts of studies, which take most of the time; those are drawn with the studies' own tests."""
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "page.html")])
     writing = importlib.import_module("whence.studies.frame.write")
-    monkeypatch.setattr(writing, "_charts", lambda stem, shown: dict.fromkeys(THEMES, ""))
+    monkeypatch.setattr(writing, "_charts", lambda stem, shown, interactive: dict.fromkeys(THEMES, ""))
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
     assert list(tmp_path.iterdir())
