@@ -56,7 +56,13 @@ def hub(request, monkeypatch):
     monkeypatch.setattr(importlib.import_module("whence.models.load"), "load", load)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+LONG = ("context", "checkpoints")  # a real decoder is read from GGUF, and runs are made: `make whole`
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.whole if page.stem in LONG else (), id=page.stem) for page in PAGES],
+)
 def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys, hub):
     monkeypatch.chdir(tmp_path)
     runs = {"python": run_python, "pycon": run_pycon, "sh": run_sh}
