@@ -165,6 +165,23 @@ class Attention:
 
 
 @dataclass(frozen=True, eq=False)
+class Pooled:
+    """Sums of the tokens' vectors with weights, one after the other in one vector: what a head reads of a text."""
+
+    weights: Float[Tensor, "n t"]
+
+    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
+        return rearrange(einsum(self.weights, vectors, "n t, k t m -> k n m"), "k n m -> k 1 (n m)")
+
+    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
+        sections = rearrange(covectors, "k 1 (n m) -> k n m", n=len(self.weights))
+        return einsum(self.weights, sections, "n t, k n m -> k t m")
+
+    def among(self, tokens: slice) -> "Pooled":
+        return replace(self, weights=self.weights[:, tokens])
+
+
+@dataclass(frozen=True, eq=False)
 class Chain:
     """Steps one after the other, and a factor on what comes out."""
 
