@@ -220,8 +220,8 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
 
 def _class_error(head: ClassHead, finished: Tensor, evidence: _Evidence) -> float:
     """Of a score's terms, because a single score may be next to zero."""
-    read = head.scored(finished[0], evidence.batch.ids[0])
-    scores = evidence.plain[0].reshape(-1, evidence.plain.shape[-1])
+    read = head.scored(finished[0].detach(), evidence.batch.ids[0])
+    scores = evidence.plain[0].detach().reshape(-1, evidence.plain.shape[-1])
     if len(read) != len(scores) or head.scores.weight.shape[1] != scores.shape[-1]:
         return math.inf
     terms = read.abs() @ head.scores.weight.abs()

@@ -27,6 +27,7 @@ from whence.text.sentence import sentence
 
 TOKEN, CLASS, SIMILARITY = "token", "class", "similarity"
 NEEDS = {TOKEN: "lm_head", CLASS: CLASSES, SIMILARITY: "norms"}
+POSITION, WHOLE = "a position", "the whole text"  # what a prediction is of
 NOWHERE = -1  # the position of what is read off several tokens
 # what can be asked of each beside the text and the measures, in words for an error
 _WORDS = {
@@ -48,6 +49,7 @@ class Reading:
     kind: str
     readout: Readout
     names: Callable[[Sequence[int]], list[str]]
+    of: str = POSITION
 
 
 def kind_of(model: Model, similar_to: object = None) -> str:
@@ -65,6 +67,11 @@ def check_asked(model: Model, kind: str, **asked: object) -> None:
 
 def check_given(model: Model, kind: str) -> None:
     """Refuses a model that has no such head, or one that is not known."""
+    if kind == TOKEN and model.anatomy.head is None and model.anatomy.row is not None:
+        raise Unsupported(
+            f"{type(model.model).__name__} has no head that predicts; load the model as"
+            f" {model.anatomy.class_with_head}, or ask how similar the text is to another one (similar_to=)."
+        )
     if kind == TOKEN:
         stages_of(model.anatomy)
     if kind == CLASS and CLASSES not in model.gives:
@@ -87,9 +94,10 @@ def of_classes(
     encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
     places = _places(model, encoded, position)
     head = readout.of_classes(model.anatomy, encoded.batch.ids[0], places, _odds(model.model.config))
+    of = POSITION if places else WHOLE
     places = places or [_place(head.pooled[0, 0])]
     numbers = None if label is None else [class_number(model, label)] * len(places)
-    return Question(encoded, places, numbers), Reading(CLASS, head, lambda chosen: labels(model, chosen))
+    return Question(encoded, places, numbers), Reading(CLASS, head, lambda chosen: labels(model, chosen), of)
 
 
 def of_similarity(
@@ -103,7 +111,8 @@ def of_similarity(
     weights = _weights(model, encoded, way)
     head = readout.of_similarity(model.anatomy, weights, _embedded(model, beside, way))
     name = beside.sentence.text
-    return Question(encoded, [_place(weights)], [0]), Reading(SIMILARITY, head, lambda chosen: [name] * len(chosen))
+    reading = Reading(SIMILARITY, head, lambda chosen: [name] * len(chosen), WHOLE)
+    return Question(encoded, [_place(weights)], [0]), reading
 
 
 def _places(model: Model, encoded: Encoded, position: int | Iterable[int] | None) -> list[int]:

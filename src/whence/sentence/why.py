@@ -141,7 +141,7 @@ def why(
         data |= {"carried": (("predicted", "source"), carried), "carried_through": (("predicted",), by_them)}
     options = {"against": other, "position": asked.positions, "together": together}
     options |= {} if similar_to is None else {"pooling": pooling}
-    attributes = provenance(model, names, options) | _texts(asked) | {"predicts": kind}
+    attributes = provenance(model, names, options) | _texts(asked) | {"predicts": kind, "of": reading.of}
     return xarray.Dataset(data, _coordinates(model, asked, reading, predicted, by_span, data, together), attributes)
 
 
@@ -270,9 +270,10 @@ def _about(reading: Reading, scored: Tensor, predicted: list[Predicted], asks: _
     about = {"logit": value}
     if reading.readout.odds != NONE:
         about["probability"] = logs.exp()[rows, numbers]
+    if reading.kind != SIMILARITY:
+        about["place"] = place(scored, numbers)
     if scored.shape[-1] == 1:
         return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()}
-    about["place"] = place(scored, numbers)
     best = logs.topk(min(asks.alternatives, logs.shape[-1]), dim=-1)
     axes = ("predicted", "alternative")
     others: Arrays = {
