@@ -88,9 +88,9 @@ REFUSED = {
     "wav2vec2": (
         AutoModel,
         SMALL | {"conv_dim": (8, 8), "conv_kernel": (3, 3), "conv_stride": (2, 2), "num_feat_extract_layers": 2},
-        "takes no token ids",
+        "reads sounds and no text, and a tokenizer was given",
     ),
-    "vit": (AutoModel, SMALL, "reads no text"),
+    "vit": (AutoModel, SMALL, "reads pictures and no text, and a tokenizer was given"),
     "funnel": (
         AutoModelForMaskedLM,
         {"vocab_size": 97, "block_sizes": [1, 1], "d_model": 64, "n_head": 4, "d_head": 16, "d_inner": 80},

@@ -40,6 +40,17 @@ def reads(model: nn.Module) -> str:
     return name
 
 
+def reads_alone(model: nn.Module) -> bool:
+    """Whether it reads pictures or sounds and no text, nor the beginning of an answer."""
+    names = accepted(model)
+    return not names & {TEXT, "decoder_input_ids"} and bool(names & KINDS.keys())
+
+
+def textless(model: nn.Module) -> str:
+    """Why a model takes no text, as the beginning of a sentence."""
+    return f"{type(model).__name__} reads {KINDS[reads(model)].name}s and no text"
+
+
 def of_inputs(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Batch:
     """A batch of what a processor gave, with as many tokens as the blocks have of it."""
     return Batch.of_inputs(inputs, 0 if TEXT in inputs else _tokens(model, inputs))

@@ -21,7 +21,7 @@ from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.families import FAMILIES, Family, row_of
 from whence.models.hooks import here
-from whence.models.inputs import KINDS, TEXT, random_input, reads
+from whence.models.inputs import KINDS, TEXT, random_input, reads, reads_alone
 from whence.models.pieces import in_pieces
 from whence.models.stack import has_side_paths
 
@@ -220,7 +220,7 @@ def _around(block: nn.Module, parents: dict[nn.Module, nn.Module], name: str) ->
 
 
 def _refuse_early(model: PreTrainedModel) -> None:
-    if model.config.is_encoder_decoder:
+    if model.config.is_encoder_decoder and not reads_alone(model):
         raise Unsupported(
             f"{model.config.model_type} is an encoder-decoder, which whence does not read; load an encoder or a decoder"
             " (of T5 and mT5, the encoder alone: T5EncoderModel, MT5EncoderModel)."

@@ -28,6 +28,7 @@ from whence.models.families import Mlp
 from whence.models.hooks import here
 from whence.models.linearise import quantised
 from whence.models.locate import WHERE, on_tokens_alone, probe, reason_of
+from whence.models.places import misplaced
 from whence.models.weights import Opaque, Parts, Projection, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
@@ -185,6 +186,9 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
         _derivatives_check(anatomy, CLOSE[evidence.plain.dtype]),
     ]
+    if "pixel_values" in (evidence.batch.inputs or {}):
+        wrong = misplaced(anatomy, evidence.batch)
+        checks.append(Check("every patch is read by its own token alone", _least(anatomy), wrong, 0.0))
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
         return tuple(checks)
