@@ -271,6 +271,12 @@ def test_verify(called):
     assert "heads sum to the projection" in out and "It gives: attention" in out and " NO " not in out
 
 
+def test_bars_of_other_packages_stay_out_of_a_file():
+    program = "from whence.cli.shared import Source; Source().load(); from tqdm.auto import tqdm; list(tqdm([1, 2]))"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stderr == ""
+
+
 def test_measures(called):
     code, out, _ = called("measures")
     assert code == 0 and "attention" in out and "vaswani2017" in out

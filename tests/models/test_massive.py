@@ -18,6 +18,7 @@ from whence.linear.tangent import by_parts
 from whence.measures.attention import alternative
 from whence.models import affine, capture, end_to_end, locate, verify
 from whence.models.agreement import apart
+from whence.models.block_weights import BlockWeights
 from whence.models.linearise import linearised
 from whence.models.values import value_maps
 
@@ -138,15 +139,22 @@ def test_a_hidden_path_is_seen():
     assert end_to_end.missed(locate.locate(model)).error > end_to_end.CLOSE[torch.float32]
 
 
+class _Misread(BlockWeights):
+    """Weights of blocks, with the heads' part 11 % too large."""
+
+    def parts(self, block):
+        parts = super().parts(block)
+        return replace(parts, projection=replace(parts.projection, weight=1.11 * parts.projection.weight))
+
+
 @pytest.mark.parametrize("name", ["llama", "bert"])
 def test_derivatives_from_parts_are_the_blocks_own_or_not_used(name):
-    """With the heads' part 11 % too large: beside the residual that is nothing, where a token is huge."""
+    """What is 11 % too large is nothing beside the residual, where a token is huge."""
     with linearised(locate.locate(massive(name)), batch([6])) as chain:
         assert len(chain.steps) == 3
         for step in chain.steps:
             assert by_parts(step) is not None and matrices(step, by_parts(step), 50) is not None
-            projection = replace(step.parts.projection, weight=1.11 * step.parts.projection.weight)
-            wrong = replace(step, parts=replace(step.parts, projection=projection))
+            wrong = replace(step, weights=_Misread(step.weights.anatomy, step.weights.precision))
             assert by_parts(wrong) is None
             found = by_parts(step)
             assert matrices(step, replace(found, attention=replace(found.attention, factor=1.11)), 50) is None

@@ -35,6 +35,7 @@ def test_everything_but_a_head(encoder):
         "neurons",
         "secant",
         "derivatives",
+        "long texts",
         "left padding",
     }
     assert capabilities(verify(locate(encoder))) == everything

@@ -84,7 +84,7 @@ def test_nothing_is_loaded_and_no_other_script_runs(answered, tmp_path):
 
 
 def test_one_prediction_alone_is_no_page(answered, tmp_path):
-    with pytest.raises(BadInput, match=r"what whence\.measure or whence\.why gives"):
+    with pytest.raises(BadInput, match=r"what whence\.measure, whence\.why or a lens gives"):
         report(answered.isel(predicted=0), tmp_path / "why.html")
 
 

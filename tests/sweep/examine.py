@@ -226,7 +226,7 @@ def _first(output: Any) -> Tensor:
 def _refusal(said: str) -> str:
     if not _is_sentence(said):
         return CRASHED
-    return TEXTLESS if said.endswith("so it reads no text.") else REFUSED
+    return TEXTLESS if "and no text, and a tokenizer was given" in said else REFUSED
 
 
 def _is_sentence(said: str) -> bool:

@@ -36,6 +36,7 @@ from whence.models.weights import (
     read_affine,
     read_norm,
     read_projection,
+    scaled,
     split_affine,
 )
 
@@ -168,17 +169,22 @@ class Anatomy:
         return Parts(
             projection=projection,
             attention_norms=self._norms(block, self.row.attention),
-            feed_forward=_feed_forward(block, self.row.mlp),
+            feed_forward=_feed_forward(block, self.row.mlp, self.row.layer_scales),
             feed_forward_norms=self._norms(block, self.row.feed_forward),
             parallel=self.row.parallel,
             residual_scale=1.0 if scale is None else float(_at(self.config, scale)),
         )
 
     def projection(self, block: nn.Module) -> Projection | None:
+        """The output projection, with the factor for every channel that some families scale what it gives by."""
         if self.outside is not None:
             return self.outside.projection(block)
         module = self.projections.get(block)
-        return None if module is None else read_projection(module, self.heads)
+        return None if module is None else scaled(read_projection(module, self.heads), self.branch_scale(block))
+
+    def branch_scale(self, block: nn.Module) -> Tensor | float | None:
+        """What the family multiplies the output of its attention by, channel by channel (LayerScale)."""
+        return None if self.row is None or self.row.layer_scales is None else _at(block, self.row.layer_scales[0])
 
     def finish(self, states: Tensor) -> Tensor:
         """From the last block's output to the stack's: the final norm, and OPT's narrowing, where they exist."""
@@ -294,7 +300,7 @@ class Anatomy:
         return int(self.config.hidden_size)
 
 
-def _feed_forward(block: nn.Module, mlp: Mlp | Whole) -> FeedForward | Opaque:
+def _feed_forward(block: nn.Module, mlp: Mlp | Whole, scales: tuple[str, str] | None) -> FeedForward | Opaque:
     if isinstance(mlp, Whole):
         return Opaque(_at(block, mlp.path))
     activated = read_affine(_at(block, mlp.activated))
@@ -304,7 +310,8 @@ def _feed_forward(block: nn.Module, mlp: Mlp | Whole) -> FeedForward | Opaque:
     elif mlp.linear is not None:
         linear = read_affine(_at(block, mlp.linear))
     activation = _at(block, mlp.activation) if isinstance(mlp.activation, str) else mlp.activation
-    return FeedForward(activated, linear, activation, read_affine(_at(block, mlp.down)))
+    down = scaled(read_affine(_at(block, mlp.down)), None if scales is None else _at(block, scales[1]))
+    return FeedForward(activated, linear, activation, down)
 
 
 def _is_at(root: Any, path: str) -> bool:

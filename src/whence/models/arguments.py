@@ -1,5 +1,5 @@
 """The inputs of a forward pass: token ids and mask, segments where the model has some, positions where padding shifts
-them.
+them; or what the model's own processor gave.
 """
 
 import inspect
@@ -19,6 +19,8 @@ SAME_OR_OTHER = "seg_embed"  # of XLNet and Funnel, which only compare the segme
 
 def arguments(model: PreTrainedModel, batch: Batch, own_positions: bool = False) -> dict[str, Any]:
     """Left padding gets position ids of its own: learned positions would shift silently."""
+    if batch.inputs is not None:
+        return {name: _placed(model, value) for name, value in batch.inputs.items()} | {"use_cache": False}
     _check_ids(model, batch.ids)
     device = device_of(model)
     mask = batch.mask.to(device)
@@ -36,6 +38,11 @@ def accepted(model: nn.Module) -> set[str]:
     names = set(inspect.signature(model.forward).parameters)
     inner = [child for child in model.children() if isinstance(child, PreTrainedModel)]
     return accepted(inner[0]) if names == {"args", "kwargs"} and len(inner) == 1 else names
+
+
+def _placed(model: PreTrainedModel, value: Tensor) -> Tensor:
+    """Where the model is, and pixels and samples in its precision."""
+    return value.to(device_of(model), model.dtype if value.is_floating_point() else value.dtype)
 
 
 def _segments(model: nn.Module) -> int | float:

@@ -1,6 +1,6 @@
 """What is kept of one forward pass: per block the attention, the values, and the residual stream around them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -19,11 +19,22 @@ FORBIDDEN = torch.finfo(torch.float16).min
 
 @dataclass(frozen=True)
 class Batch:
-    """Token ids with their mask (True = a real token) and, for pairs, segment ids."""
+    """Token ids with their mask (True = a real token) and, for pairs, segment ids.
+
+    With `inputs` the model reads these, as its own processor gave them (pixel_values, input_values), and nothing else:
+    the ids then say how many tokens its blocks have, -1 where a token is none of a vocabulary's.
+    """
 
     ids: Int[Tensor, "b s"]
     mask: Bool[Tensor, "b s"]
     segments: Int[Tensor, "b s"] | None = None
+    inputs: Mapping[str, Tensor] | None = None
+
+    @classmethod
+    def of_inputs(cls, inputs: Mapping[str, Tensor], tokens: int) -> "Batch":
+        """One picture or sound, of which the blocks have so many tokens; with a text, the text's ids."""
+        ids = inputs.get("input_ids", torch.full((1, tokens), -1))
+        return cls(ids, torch.ones_like(ids, dtype=torch.bool), inputs=inputs)
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,12 @@ def walk(
     is computed for so many at a time, and blocks have `rows` instead of it.
     """
     recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit)
-    stack = anatomy.stack
     outputs: list[Tensor] = []
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), chunked(queries), recorder.listening() as hooks:
-        hooks.callback(stack.register_forward_hook(here(lambda _, __, output: outputs.append(output[0]))).remove)
-        result = run(anatomy.model if logits else stack, batch, **arguments_of(anatomy))
+        hooks.callback(
+            anatomy.stack.register_forward_hook(here(lambda _, __, output: outputs.append(output[0]))).remove
+        )
+        result = run(anatomy.model if logits else reader(anatomy, batch), batch, **arguments_of(anatomy))
     if recorder.embedding is None:
         raise Unsupported(_unread(anatomy, "computes its blocks without calling them as modules"))
     if outputs[-1].shape[:2] != batch.ids.shape:
@@ -81,7 +82,7 @@ def visit_blocks(
         recorder.listening(),
         suppress(Reached),
     ):
-        run(anatomy.stack, batch, **arguments_of(anatomy))
+        run(reader(anatomy, batch), batch, **arguments_of(anatomy))
 
 
 def _unread(anatomy: Anatomy, why: str) -> str:
@@ -92,6 +93,13 @@ def _unread(anatomy: Anatomy, why: str) -> str:
 def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
     own_positions = anatomy.row is not None and anatomy.row.computes_positions
     return {"own_positions": own_positions} | dict(anatomy.outside.arguments if anatomy.outside is not None else {})
+
+
+def reader(anatomy: Anatomy, batch: Batch) -> PreTrainedModel:
+    """What has to be run for the states of a batch: the stack, or the model around it where that alone takes them all
+    (pixels, which a decoder's stack does not read).
+    """
+    return anatomy.stack if (batch.inputs or {}).keys() <= accepted(anatomy.stack) else anatomy.model
 
 
 def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **extra: Any) -> Tensor:
@@ -272,7 +280,8 @@ class _Recorder:
             )
 
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
-        self._open["projected"] = output
+        factors = self.anatomy.branch_scale(self._open["block"]) if "block" in self._open else None
+        self._open["projected"] = output if factors is None else output * factors
         if len(self.kept) + 1 == self.last and "attention" in self._open:
             self._close(output.new_tensor(torch.nan).expand_as(self._open["input"]))
 

@@ -1,7 +1,7 @@
 """Text to tokens: ids, legible pieces, the characters and words of each, and what is special."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -37,6 +37,10 @@ class Encoded:
     "Indices in sentence.words of every word the token has characters of."
     last: int
     "The last token that stands for text: some tokenizers add an end token after it."
+    places: Mapping[str, Sequence[int | float]] = field(default_factory=dict)
+    "Where the tokens stand in a picture or a sound: row and column, start and end."
+    picture: str | None = None
+    "The picture as the model reads it, as a data URI."
 
     @property
     def word_ids(self) -> list[int | None]:

@@ -111,7 +111,7 @@ def _apart_backwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Te
     """The chain's VJP and autograd's from the last layer to the embeddings."""
     own, axis = _Own(anatomy), anatomy.batch_axis
     with torch.enable_grad(), own.listening():
-        capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+        capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
     assert own.embedding is not None and own.start is not None and own.output is not None
     expected = torch.autograd.grad(own.output, own.embedding, cotangent.unsqueeze(axis), retain_graph=True)[0]
     return apart(torch.autograd.grad(own.start, own.embedding, pulled.unsqueeze(axis))[0], expected)
@@ -123,7 +123,7 @@ def _apart_forwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Ten
     """
     own, axis = _Own(anatomy, dual=True), anatomy.batch_axis
     with forward_ad.dual_level(), own.listening():
-        capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+        capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
         assert own.start is not None and own.output is not None
         start, expected = (forward_ad.unpack_dual(states).tangent.squeeze(axis) for states in (own.start, own.output))
     return apart(chain.push_one(start), expected)

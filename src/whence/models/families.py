@@ -97,6 +97,7 @@ class Family:
     """One row: everything about a family that a forward pass does not show.
 
     `final_norm_in` is where the final norm is looked for: the owner of the blocks, or the stack around it (CLIP).
+    `layer_scales` are factors for every channel of what attention and feed-forward add to the stream (LayerScale).
     `lacks` are capabilities that it is known not to have (see `verify`).
     """
 
@@ -109,6 +110,7 @@ class Family:
     narrowing: str | None = None
     parallel: bool = False
     residual_scale: str | None = None
+    layer_scales: tuple[str, str] | None = None
     norm_offset: float = 0.0
     computes_positions: bool = False
     lacks: frozenset[str] = frozenset()
@@ -209,6 +211,38 @@ CLIP = Family(
     head=HeadPaths("none"),
     final_norm="final_layer_norm",
     final_norm_in="stack",
+)
+# towers of pictures and sounds, without an LM head
+VIT = replace(
+    CLIP,
+    attention=Around(before="layernorm_before"),
+    feed_forward=Around(before="layernorm_after"),
+    final_norm="layernorm",
+)
+DINOV2 = replace(
+    VIT,
+    attention=Around(before="norm1"),
+    feed_forward=Around(before="norm2"),
+    layer_scales=("layer_scale1.lambda1", "layer_scale2.lambda1"),
+)
+DINOV2_GATED = replace(DINOV2, mlp=Mlp("mlp.gate_proj", "mlp.act_fn", "mlp.down_proj", linear="mlp.up_proj"))
+DINOV2_EITHER = Either(attrgetter("use_swiglu_ffn"), {False: DINOV2, True: DINOV2_GATED})
+BEIT = replace(VIT, layer_scales=("lambda_1", "lambda_2"))
+WAV2VEC2_AFTER = Family(
+    attention=Around(after="layer_norm"),
+    feed_forward=Around(after="final_layer_norm"),
+    mlp=Mlp("feed_forward.intermediate_dense", "feed_forward.intermediate_act_fn", "feed_forward.output_dense"),
+    head=HeadPaths("lm_head"),
+)
+WAV2VEC2_BEFORE = replace(
+    WAV2VEC2_AFTER,
+    attention=Around(before="layer_norm"),
+    feed_forward=Around(before="final_layer_norm"),
+    final_norm="layer_norm",
+)
+WAV2VEC2 = Either(
+    lambda config: (config.do_stable_layer_norm, getattr(config, "adapter_attn_dim", None) is not None),
+    {(False, False): WAV2VEC2_AFTER, (True, False): WAV2VEC2_BEFORE},
 )
 REMBERT = replace(
     BERT,
@@ -508,6 +542,18 @@ FAMILIES: dict[str, Family | Either] = {
     "siglip_text_model": CLIP,
     "siglip2_text_model": CLIP,
     "tipsv2_text_model": CLIP,
+    # pictures and sounds
+    "vit": VIT,
+    "deit": VIT,
+    "vit_msn": VIT,
+    "ijepa": VIT,
+    "dinov2": DINOV2_EITHER,
+    "dinov2_with_registers": DINOV2_EITHER,
+    "beit": BEIT,
+    "clip_vision_model": replace(CLIP, final_norm=None),
+    "siglip_vision_model": replace(CLIP, final_norm="post_layernorm"),
+    "wav2vec2": WAV2VEC2,
+    "hubert": WAV2VEC2,
     # mixtures of experts
     "mixtral": EXPERTS,
     "qwen2_moe": EXPERTS,

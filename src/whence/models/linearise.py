@@ -60,7 +60,7 @@ def linearised(
         if anatomy.side_paths:
             weights.keep_all()
         with recorder.listening(), suppress(Reached):
-            capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+            capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
         steps = tuple(_attending(step) if attending else step for step in recorder.steps)
         _check_chain(anatomy, steps)
         _check_tokens(anatomy, steps, batch)
@@ -236,7 +236,7 @@ def _until_blocks(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "s m"]:
     handle = anatomy.blocks[0].register_forward_pre_hook(here(stop), with_kwargs=True)
     try:
         with suppress(Reached):
-            capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+            capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
     finally:
         handle.remove()
     return states[0].squeeze(anatomy.batch_axis)

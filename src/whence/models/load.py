@@ -9,17 +9,29 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoProcessor,
+    AutoTokenizer,
+    FeatureExtractionMixin,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    ProcessorMixin,
+)
+from transformers.image_processing_base import ImageProcessingMixin
 from transformers.utils import cached_file
 
 from whence.errors import BadInput, Unsupported, WhenceError
 from whence.models import builtin
 from whence.models.anatomy import Anatomy
+from whence.models.arguments import accepted
 from whence.models.capture import threads_for
 from whence.models.checkpoint import check_folder, check_hub, check_named
 from whence.models.fit import Header, check_counts, check_dropped, check_fit, headers
 from whence.models.gguf_tokens import with_ends
 from whence.models.hooks import foreign_hooks
+from whence.models.inputs import KINDS, TEXT, reads, reads_alone, textless
 from whence.models.locate import PROBE_LENGTH, locate
 from whence.models.pieces import device_of, in_pieces
 from whence.models.placement import check_named_modules, on_device, spread
@@ -27,15 +39,18 @@ from whence.models.verify import LONG, Check, capabilities, verify
 
 PLACING = ("device_map", "max_memory", "offload_folder")
 FULL = ("os error 28", "No space left on device")
+PREPARED = ("preprocessor_config.json", "processor_config.json")
+PROCESSORS = (PreTrainedTokenizerBase, ProcessorMixin, ImageProcessingMixin, FeatureExtractionMixin)
 TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.tiktoken", "merges.txt", "tekken.json")
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model with its tokenizer, what is inside it, and the checks it passed."""
+    """A model with what makes its inputs, what is inside it, and the checks it passed."""
 
     model: PreTrainedModel
-    tokenizer: Any
+    processor: Any
+    "What makes its inputs: a tokenizer, or what reads pictures or sounds, alone or with one; None where there is none."
     anatomy: Anatomy
     checks: tuple[Check, ...]
     id: str
@@ -47,6 +62,20 @@ class Model:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layout", _layout(self.model))
+
+    @property
+    def tokenizer(self) -> Any:
+        """What makes tokens of a text; whatever asks for it is refused where the model reads none."""
+        if isinstance(self.processor, PreTrainedTokenizerBase):
+            return self.processor
+        if (tokenizer := getattr(self.processor, "tokenizer", None)) is None:
+            raise Unsupported(f"{textless(self.model)}; whence.measure and whence.why take what it reads.")
+        return tokenizer
+
+    @property
+    def reads(self) -> str:
+        """The name of its input: input_ids where it reads texts."""
+        return reads(self.model)
 
     @property
     def gives(self) -> frozenset[str]:
@@ -112,7 +141,7 @@ def load(
     Args:
         model: nothing or "whence/builtin" for the built-in model, a Hub id, a folder, a .gguf file, or a model of
             transformers
-        tokenizer: of a model in memory; otherwise the model's own
+        tokenizer: of a model in memory, or its processor of pictures or sounds; otherwise the model's own
         revision: of a model on the Hub: a branch, a tag or a commit
         device: "auto", or a device of torch; a model in memory is left where it is
         dtype: "auto" is float32, so that identities hold to 1e-5; a model in memory is left as it is
@@ -132,8 +161,11 @@ def load(
         >>> whence.load().anatomy.family
         'bert'
     """
-    if tokenizer is not None and not isinstance(tokenizer, PreTrainedTokenizerBase):
-        raise BadInput(f"A tokenizer is one of transformers', and {type(tokenizer).__name__} was given; load it first.")
+    if tokenizer is not None and not isinstance(tokenizer, PROCESSORS):
+        raise BadInput(
+            f"A tokenizer or processor is one of transformers', and {type(tokenizer).__name__} was given; load it"
+            " first."
+        )
     placed = spread(device, device_map, max_memory, offload_folder)
     if isinstance(model, PreTrainedModel):
         if placed:
@@ -163,7 +195,7 @@ def load(
     source = _source(model, options, allow_pickle)
     network = _read(source, options, placed, target_dtype, allow_pickle)
     if tokenizer is None:
-        tokenizer = _tokenizer(source, options)
+        tokenizer = _processor(network, source, options)
     commit = getattr(network.config, "_commit_hash", None) or revision
     origin = {
         "model": str(Path(model).expanduser().resolve()) if Path(model).expanduser().exists() else model,
@@ -208,6 +240,10 @@ def _refuse_meta(model: PreTrainedModel) -> None:
 
 
 def _required(tokenizer: Any, model: PreTrainedModel) -> Any:
+    if reads_alone(model):
+        if isinstance(tokenizer, PreTrainedTokenizerBase):
+            raise BadInput(f"{textless(model)}, and a tokenizer was given; give its processor, or none.")
+        return tokenizer
     if tokenizer is None:
         raise BadInput(f"A model in memory needs its tokenizer too: whence.load({type(model).__name__}, tokenizer).")
     return tokenizer
@@ -292,6 +328,18 @@ def _architecture(config: Any, source: str) -> str:
 def _check_twice(options: Mapping[str, Any]) -> None:
     if named := [name for name in PLACING if name in options]:
         raise BadInput(f"model_kwargs has {named[0]}; give it to whence.load itself.")
+
+
+def _processor(model: PreTrainedModel, source: str, options: dict[str, Any]) -> Any:
+    """The tokenizer; of a model that reads pictures or sounds, what makes its inputs; None where that is not there."""
+    folder = Path(source)
+    if "gguf_file" in options or not accepted(model) & KINDS.keys():
+        return _tokenizer(source, options)
+    if folder.is_dir() and not any((folder / name).exists() for name in PREPARED):
+        return _tokenizer(source, options) if reads(model) == TEXT else None
+    settings = {name: options[name] for name in ("revision", "trust_remote_code") if name in options}
+    with _one_sentence(f"The processor of {source}"):
+        return AutoProcessor.from_pretrained(source, **settings)
 
 
 def _tokenizer(source: str, options: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
 from whence.models.families import FAMILIES, Family, row_of
 from whence.models.hooks import here
+from whence.models.inputs import KINDS, TEXT, random_input, reads, reads_alone
 from whence.models.pieces import in_pieces
 from whence.models.stack import has_side_paths
 
@@ -52,7 +53,9 @@ def _by_watching(model: PreTrainedModel) -> Anatomy:
 
 
 def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
-    """A few ordinary token ids, the same every time, none of them special to the model."""
+    """A few ordinary token ids, the same every time, none of them special; or a random picture or sound."""
+    if reads(model) != TEXT:
+        return random_input(model, length)
     config = model.config.get_text_config()
     special = {value for key, value in config.to_dict().items() if key.endswith("token_id") and isinstance(value, int)}
     generator = torch.Generator().manual_seed(0)
@@ -73,6 +76,7 @@ class _Witness:
     heads: int = 0
     causal: bool = True
     of_tokens: bool = True
+    tokens: int = PROBE_LENGTH
     _waiting: Tensor | None = None
 
     def attended(
@@ -80,7 +84,7 @@ class _Witness:
     ) -> None:
         if weights is None:
             raise Unsupported(f"{type(module).__name__} hands out no attention weights, so there is nothing to read.")
-        self.of_tokens &= weights.shape[-2:] == (PROBE_LENGTH, PROBE_LENGTH)
+        self.of_tokens &= weights.shape[-2:] == (self.tokens, self.tokens)
         self.attention.append(module)
         self.heads = weights.shape[1]
         self.causal &= not bool(weights.triu(diagonal=1).any())
@@ -109,7 +113,8 @@ class _Witness:
 
 
 def _watched(model: PreTrainedModel, seam: str) -> _Witness:
-    witness = _Witness()
+    batch = probe(model)
+    witness = _Witness(tokens=batch.ids.shape[1])
     consumers = [module for module in model.modules() if isinstance(module, nn.Linear | Conv1D)]
     parents = _parents(model)
     with ExitStack() as hooks, borrowed(model, seam), hearing(witness.attended), torch.no_grad():
@@ -118,7 +123,7 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
         for module in {parents[linear] for linear in consumers if linear in parents and wraps(parents[linear], linear)}:
             hooks.callback(module.register_forward_pre_hook(here(witness.entered)).remove)
         try:
-            run(model.base_model, probe(model))
+            run(model.base_model, batch)
         except (RuntimeError, TypeError, ValueError) as error:  # it ran before, without hooks
             raise Unsupported(
                 f"{type(model).__name__} runs as it is, but not with eager attention ({reason_of(error)}), so its"
@@ -134,7 +139,7 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     if len(holder) < len(set(witness.attention)):
         return None
     blocks = [holder[module] for module in witness.attention]
-    owner, stack = _around(blocks[0], parents)
+    owner, stack = _around(blocks[0], parents, reads(model))
     row = row_of(stack.config.model_type, stack.config)
     if row is None and list(parents[blocks[0]].children()) != blocks:
         return None
@@ -146,7 +151,7 @@ def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
     """A model of which only some blocks attend (hybrids), or none (state-space models)."""
     blocks = _in_turn(model)
     parents = _parents(model)
-    owner, stack = _around(blocks[0], parents)
+    owner, stack = _around(blocks[0], parents, reads(model))
     holder = {module: block for block in blocks for module in block.modules() if module in witness.attention}
     if [holder.get(module) for module in witness.attention] != [block for block in blocks if block in holder.values()]:
         holder, witness = {}, _Witness()  # outside the blocks, or several times in one
@@ -203,28 +208,29 @@ def _block(attention: nn.Module, parents: dict[nn.Module, nn.Module]) -> nn.Modu
     return None
 
 
-def _around(block: nn.Module, parents: dict[nn.Module, nn.Module]) -> tuple[nn.Module, PreTrainedModel]:
-    """The owner of the list of blocks, and the innermost model around it, whose configuration names the family."""
+def _around(block: nn.Module, parents: dict[nn.Module, nn.Module], name: str) -> tuple[nn.Module, PreTrainedModel]:
+    """The owner of the list of blocks, and the innermost model around it, whose configuration names the family.
+
+    Encoders of pictures read states: there it is the model around them that reads the pictures.
+    """
     owner = stack = parents[parents[block]]
-    while not isinstance(stack, PreTrainedModel):
+    while not isinstance(stack, PreTrainedModel) or (name != TEXT and name not in accepted(stack)):
         stack = parents[stack]
     return owner, stack
 
 
 def _refuse_early(model: PreTrainedModel) -> None:
-    if model.config.is_encoder_decoder:
+    if model.config.is_encoder_decoder and not reads_alone(model):
         raise Unsupported(
             f"{model.config.model_type} is an encoder-decoder, which whence does not read; load an encoder or a decoder"
             " (of T5 and mT5, the encoder alone: T5EncoderModel, MT5EncoderModel)."
         )
-    if not hasattr(model.config.get_text_config(), "vocab_size"):
+    if reads(model) == TEXT and not hasattr(model.config.get_text_config(), "vocab_size"):
         raise Unsupported(f"{type(model).__name__} has no vocabulary of tokens (vocab_size), so it reads no text.")
-    if "input_ids" not in accepted(model):
-        raise Unsupported(f"{type(model).__name__} takes no token ids (input_ids), so it reads no text.")
 
 
 def _check_runs(model: PreTrainedModel) -> None:
-    """The model returns a tensor for a few token ids alone; many models also need an image, audio, boxes or queries."""
+    """The model returns a tensor for a few token ids alone, or a picture or sound alone; many need several of these."""
     with on_tokens_alone(model, model), borrowed(model, seam=None), torch.no_grad():
         output = run(model, probe(model))
         if not isinstance(output, Tensor):
@@ -245,9 +251,11 @@ def on_tokens_alone(part: PreTrainedModel, model: PreTrainedModel) -> Iterator[N
                 " that part cannot be offloaded; give it a device of its own in the device map."
             ) from error
         inside = "" if part is model else f", which holds the blocks of {type(model).__name__},"
+        what = KINDS[reads(model)].name if reads(model) in KINDS else "text"
+        alone = "tokens" if what == "text" else f"a {what}"
         raise Unsupported(
-            f"{type(part).__name__}{inside} cannot be run on tokens alone ({reason_of(error)}); give the model inside"
-            " it that reads text, if it has one."
+            f"{type(part).__name__}{inside} cannot be run on {alone} alone ({reason_of(error)}); give the model inside"
+            f" it that reads {what if what == 'text' else what + 's'}, if it has one."
         ) from error
 
 

@@ -56,12 +56,14 @@ def in_pieces(module: nn.Module) -> bool:
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Where the module computes, wherever its weights are kept."""
+    """Where the module computes, wherever its weights are kept; of several devices the first."""
     for part in module.modules():
         for hook in _hooks(part):
             if hook.execution_device is not None:
                 return torch.device(hook.execution_device)
-    return next(module.parameters()).device
+        if (weight := next(part.parameters(recurse=False), None)) is not None:
+            return weight.device  # whoever places weights puts a hook on the modules that have them
+    raise ValueError(f"{type(module).__name__} has no weights.")
 
 
 def devices_of(model: nn.Module) -> list[torch.device]:

@@ -62,7 +62,7 @@ class Attending:
     settings: dict[str, Any]
     margins: Margins | None = None
 
-    def all_at_once(self) -> tuple[Tensor, Tensor]:
+    def all_at_once(self) -> tuple[Tensor, Tensor | None]:
         return self.eager(self.module, self.query, self.key, self.value, self.mask, **self.settings)
 
     def weights(self, targets: Int[Tensor, " t"]) -> Float[Tensor, "b h t s"]:
@@ -103,7 +103,7 @@ class Attending:
         return slice(0, self.key.shape[2]) if recipe is None else recipe.seen(targets)
 
 
-def attend(attending: Attending) -> tuple[Tensor, Tensor | Attending]:
+def attend(attending: Attending) -> tuple[Tensor, Tensor | Attending | None]:
     """What the heads give, and the weights or, of a long text, what makes them again."""
     size = _at_once.get()
     return attending.all_at_once() if size is None else attending.in_chunks(size)

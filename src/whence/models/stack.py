@@ -144,7 +144,7 @@ def _any_block(anatomy: Anatomy, batch: Batch, embed: Callable[[Tensor], Tensor]
         hooks.callback(table.register_forward_hook(here(lambda _, __, output: embed(output).clone())).remove)
         for block in set(anatomy.blocks):
             hooks.callback(block.register_forward_pre_hook(here(begin), with_kwargs=True).remove)
-        capture.run(anatomy.stack, batch, **capture.arguments_of(anatomy))
+        capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
     return any(results)
 
 

@@ -28,6 +28,7 @@ from whence.models.families import Mlp
 from whence.models.hooks import here
 from whence.models.linearise import quantised
 from whence.models.locate import WHERE, on_tokens_alone, probe, reason_of
+from whence.models.places import misplaced
 from whence.models.weights import Opaque, Parts, Projection, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
@@ -130,10 +131,15 @@ def _gather(anatomy: Anatomy) -> _Evidence:
     batch = probe(anatomy.model)
     hooked = walk(anatomy, batch, partial(_seen, anatomy), logits=True)
     plain, states = _left_alone(anatomy, batch)
-    padded = {side: _padded(anatomy, pad(batch, side, padding_id(anatomy), 3)) for side in PADDING}
+    padded = {side: _padded(anatomy, pad(batch, side, padding_id(anatomy), 3)) for side in _sides(batch)}
     with on_tokens_alone(anatomy.stack, anatomy.model):
         alone = walk(anatomy, batch, lambda block: None).output
     return _Evidence(anatomy, batch, plain, states, hooked, padded, alone)
+
+
+def _sides(batch: Batch) -> list[str]:
+    """Pictures and sounds are measured one at a time, so they are never padded."""
+    return list(PADDING) if batch.inputs is None else []
 
 
 def _padded(anatomy: Anatomy, batch: Batch) -> Trace[Tensor]:
@@ -177,10 +183,13 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
     checks = [
         Check("logits are what the model gives unwatched", _least(anatomy), unwatched, limit),
         Check("the stack does alone what it does in the model", _least(anatomy), alone, limit),
-        *(_padding_check(side, evidence, 3 * limit) for side in PADDING),
+        *(_padding_check(side, evidence, 3 * limit) for side in evidence.padded),
         Check("every block reads what the one before gave", "derivatives", _broken(blocks), 0.0),
         _derivatives_check(anatomy, CLOSE[evidence.plain.dtype]),
     ]
+    if "pixel_values" in (evidence.batch.inputs or {}):
+        wrong = misplaced(anatomy, evidence.batch)
+        checks.append(Check("every patch is read by its own token alone", _least(anatomy), wrong, 0.0))
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
         return tuple(checks)

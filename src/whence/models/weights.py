@@ -2,8 +2,8 @@
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from einops import rearrange
 from jaxtyping import Float
@@ -130,6 +130,18 @@ def split_affine(affine: Affine) -> tuple[Affine, Affine]:
 def read_projection(module: nn.Module, heads: int) -> Projection:
     affine = read_affine(module)
     return Projection(rearrange(affine.weight, "(h d) m -> h d m", h=heads), affine.bias)
+
+
+Scaled = TypeVar("Scaled", Affine, Projection)
+
+
+def scaled(affine: Scaled, factors: Float[Tensor, " m"] | float | None) -> Scaled:
+    """The same map with every channel of its output multiplied by a factor (LayerScale)."""
+    if factors is None:
+        return affine
+    factors = factors.detach() if isinstance(factors, Tensor) else factors
+    bias = None if affine.bias is None else affine.bias * factors
+    return replace(affine, weight=affine.weight * factors, bias=bias)
 
 
 def read_norm(module: nn.Module | None, offset: float, ones: Callable[[], Float[Tensor, " m"]]) -> Norm | None:

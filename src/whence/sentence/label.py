@@ -97,4 +97,6 @@ def tokens_of(encoded: Encoded) -> dict[str, np.ndarray]:
         "word": np.array(encoded.words, dtype=str),
         "is_special": np.array(encoded.special),
     }
-    return labels | {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
+    places = {name: np.array(values) for name, values in encoded.places.items()}
+    annotations = {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
+    return labels | places | annotations

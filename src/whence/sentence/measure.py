@@ -24,13 +24,13 @@ from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
 from whence.models.capture import visit_blocks
-from whence.models.encode import encode
+from whence.models.encode import Encoded
 from whence.models.fingerprint import provenance
+from whence.models.given import encoded_of
 from whence.models.load import Model, loaded
 from whence.models.memory import HOST, SHARE, Needs, budget, claim, free_bytes, gigabytes, resident
 from whence.models.precision import reported
 from whence.sentence.label import labelled
-from whence.text.sentence import Sentence, sentence
 
 LARGE = 1_000_000_000
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
@@ -53,7 +53,8 @@ def measure(
 
     Args:
         model: a loaded model
-        text: a text, a pair of texts as a tuple, a chat as a list of messages, or token ids
+        text: a text, a pair of texts as a tuple, a chat as a list of messages, or token ids; of a model that reads
+            pictures or sounds, a picture (a file, a PIL image, an array), samples, or what the model's processor gave
         measures: names (`whence.list_measures` has them with their axes and papers), or options of a measure, as in
             whence.Contribution(error=0.01); a name alone means its defaults
         layers: only these blocks; 1 is the first
@@ -77,8 +78,7 @@ def measure(
     numbers = layers_of(layers, model.anatomy.layers)
     _check_attending(numbers, selected.values(), model.anatomy)
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
-    parsed = sentence(text)
-    encoded = encode(model.anatomy, model.tokenizer, parsed, truncate)
+    encoded = encoded_of(model, text, truncate)
     rows = targets_of(targets, len(encoded.tokens))
     needed = needs(model, selected, len(encoded.tokens), numbers, options, rows)
     remedy = REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit)
@@ -89,7 +89,7 @@ def measure(
     with torch.autocast(model.device.type, enabled=False):
         arrays, about = _arrays(settings, selected, options)
     dataset = labelled(arrays, about, selected, encoded, settings)
-    attributes = provenance(model, options, parameters_of(options)) | _texts(parsed)
+    attributes = provenance(model, options, parameters_of(options)) | said(encoded)
     return dataset.assign_attrs(attributes | _unproved(dataset, model.anatomy))
 
 
@@ -196,8 +196,10 @@ def _placed(values: Tensor, variable: Variable) -> np.ndarray:
     return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
 
 
-def _texts(parsed: Sentence) -> dict[str, str]:
-    return {"text": parsed.text, "pair": parsed.pair or ""}
+def said(encoded: Encoded) -> dict[str, str]:
+    """The text of a Dataset, and the picture as the model reads it, where there is one."""
+    texts = {"text": encoded.sentence.text, "pair": encoded.sentence.pair or ""}
+    return texts if encoded.picture is None else texts | {"picture": encoded.picture}
 
 
 def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:

@@ -1,0 +1,136 @@
+"""What was given to a model, as its tokens: a text, a picture, a sound, or what the model's processor made of it."""
+
+import base64
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence._extras import require
+from whence.errors import BadInput
+from whence.models.encode import Encoded, encode
+from whence.models.inputs import KINDS, TEXT, of_inputs
+from whence.models.load import Model
+from whence.models.places import places
+from whence.text.sentence import Sentence, sentence
+
+LONGEST = 1024  # pixels of a side of the picture that a Dataset keeps
+Processed = dict[str, Tensor]
+
+
+def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
+    """The tokens of what was given, as the model reads it."""
+    if model.reads == TEXT:
+        return encode(model.anatomy, model.tokenizer, sentence(item), truncate)
+    inputs = _inputs(model, item)
+    batch = of_inputs(model.model, inputs)
+    found = places(model.anatomy, batch, model.processor)
+    count = len(found.tokens)
+    return Encoded(
+        batch=batch,
+        tokens=found.tokens,
+        words=[""] * count,
+        special=found.special,
+        sentence=Sentence(""),
+        spans=[None] * count,
+        parts=[None] * count,
+        words_over=[[] for _ in range(count)],
+        last=count - 1,
+        places=found.coordinates,
+        picture=_picture(inputs["pixel_values"], model.processor) if "pixel_values" in inputs else None,
+    )
+
+
+def _inputs(model: Model, item: object) -> Processed:
+    """As the model's forward pass takes it, a batch of one."""
+    if isinstance(item, Mapping):
+        return _checked(model, {str(name): torch.as_tensor(value) for name, value in item.items()})
+    kind = KINDS[model.reads].name
+    read = {"picture": _as_picture, "sound": _as_sound}[kind](model, item)
+    if model.processor is None:
+        raise BadInput(
+            f"{type(model.model).__name__} was loaded without a processor, so a {kind} has to be given as its inputs"
+            f" ({model.reads}); or load it with one: whence.load(model, processor)."
+        )
+    return _checked(model, dict(_processed(model.processor, kind, read)))
+
+
+def _checked(model: Model, inputs: Processed) -> Processed:
+    name = model.reads
+    if name not in inputs:
+        raise BadInput(
+            f"{type(model.model).__name__} reads {name}, and inputs named {', '.join(sorted(inputs))} were given."
+        )
+    if len(inputs[name]) != 1:
+        raise BadInput(f"One {KINDS[name].name} is measured at a time, and {len(inputs[name])} were given.")
+    if not bool(torch.isfinite(inputs[name]).all()):
+        raise BadInput(f"The {KINDS[name].name} has values that are no numbers (NaN or infinite); correct them.")
+    if not bool(inputs.pop("attention_mask", torch.ones(1)).all()):
+        raise BadInput(f"The {KINDS[name].name} is padded (its attention_mask has zeros); give it without padding.")
+    return inputs
+
+
+def _processed(processor: Any, kind: str, read: Any) -> Mapping[str, Tensor]:
+    if kind == "picture":
+        return getattr(processor, "image_processor", processor)(images=read, return_tensors="pt")
+    extractor = getattr(processor, "feature_extractor", processor)
+    return extractor(read, sampling_rate=extractor.sampling_rate, return_tensors="pt")
+
+
+def _as_picture(model: Model, item: object) -> Any:
+    """In RGB: what is transparent or grey is no other picture."""
+    if isinstance(item, np.ndarray | Tensor):
+        return item
+    require("Pictures need", "image", "PIL")
+    from PIL import Image, UnidentifiedImageError
+
+    if isinstance(item, Image.Image):
+        return item.convert("RGB")
+    if not isinstance(item, str | Path):
+        raise BadInput(f"{_wants(model)}, and {type(item).__name__} was given.")
+    try:
+        with Image.open(Path(item).expanduser()) as opened:
+            return opened.convert("RGB")
+    except (OSError, UnidentifiedImageError, ValueError) as error:
+        raise BadInput(f"{_wants(model)}, and {str(item)[:80]!r} is no file of a picture.") from error
+
+
+def _as_sound(model: Model, item: object) -> Any:
+    if not isinstance(item, np.ndarray | Tensor | list) or np.ndim(item) != 1:
+        what = f"{str(item)[:80]!r}" if isinstance(item, str | Path) else type(item).__name__
+        raise BadInput(f"{_wants(model)}, and {what} was given.")
+    return np.asarray(item, dtype=np.float32)
+
+
+def _wants(model: Model) -> str:
+    forms = {
+        "picture": "give one as a file, a PIL image, an array, or what its processor gives",
+        "sound": "give one as a row of samples at the processor's sampling rate, or what the processor gives",
+    }
+    kind = KINDS[model.reads].name
+    return f"{type(model.model).__name__} reads {kind}s ({forms[kind]})"
+
+
+def _picture(pixels: Tensor, processor: Any) -> str | None:
+    """What the model reads, cropped and scaled as it is, so that patches lie where they are; None without pillow."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    processor = getattr(processor, "image_processor", processor)
+    mean, std = (getattr(processor, f"image_{name}", None) for name in ("mean", "std"))
+    values = pixels[0].detach().float().cpu()
+    if mean is not None and std is not None and getattr(processor, "do_normalize", False):
+        values = values * torch.tensor(std)[:, None, None] + torch.tensor(mean)[:, None, None]
+    else:
+        values = (values - values.min()) / (values.max() - values.min()).clamp(min=1e-9)
+    shown = (values.clamp(0, 1) * 255).round().to(torch.uint8).movedim(0, -1).numpy()
+    image = Image.fromarray(shown.squeeze(-1) if shown.shape[-1] == 1 else shown)
+    image.thumbnail((LONGEST, LONGEST))
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
