@@ -232,7 +232,8 @@ class Anatomy:
         unknown = way is not None and way not in POOLED
         if unknown or not all(_is_at(self.model, name) for name in names if isinstance(name, str)):
             return None
-        return ClassHead(tuple(map(self._class_step, names)), way, self.model.config.get_text_config().pad_token_id)
+        padding = getattr(self.model.config.get_text_config(), "pad_token_id", None)  # pictures have none
+        return ClassHead(tuple(map(self._class_step, names)), way, padding)
 
     def _in_base(self, step: ClassStep) -> ClassStep:
         return step.format(base=self.model.base_model_prefix) if isinstance(step, str) else step

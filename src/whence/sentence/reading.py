@@ -15,7 +15,8 @@ from whence.measures.flow.readout import NONE, SIGMOID, SOFTMAX, Readout
 from whence.measures.lm_head.stages import stages_of, states_at
 from whence.models.anatomy import SEQUENCES, TOKENS
 from whence.models.embedding import pooling_of
-from whence.models.encode import Encoded, encode
+from whence.models.encode import Encoded
+from whence.models.given import encoded_of
 from whence.models.load import Model
 from whence.models.pooling import POOLED
 from whence.models.precision import single
@@ -23,7 +24,6 @@ from whence.models.verify import CLASSES
 from whence.models.vocabulary import pieces
 from whence.sentence.lm_head import positions_of
 from whence.sentence.question import Question
-from whence.text.sentence import sentence
 
 TOKEN, CLASS, SIMILARITY = "token", "class", "similarity"
 NEEDS = {TOKEN: "lm_head", CLASS: CLASSES, SIMILARITY: "norms"}
@@ -91,7 +91,7 @@ def of_classes(
     model: Model, text: object, position: int | Iterable[int] | None, label: int | str | None, truncate: bool
 ) -> tuple[Question, Reading]:
     """The class of the whole text, or those of some of its tokens: of all that stand for text unless given."""
-    encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
+    encoded = encoded_of(model, text, truncate)
     places = _places(model, encoded, position)
     head = readout.of_classes(model.anatomy, encoded.batch.ids[0], places, _odds(model.model.config))
     of = POSITION if places else WHOLE
@@ -107,7 +107,7 @@ def of_similarity(
     way = pooling or pooling_of(model)
     if way not in POOLED:
         raise BadInput(f"There is no pooling {way!r}; there are: {', '.join(POOLED)}.")
-    encoded, beside = (encode(model.anatomy, model.tokenizer, sentence(each), truncate) for each in (text, other))
+    encoded, beside = (encoded_of(model, each, truncate) for each in (text, other))
     weights = _weights(model, encoded, way)
     head = readout.of_similarity(model.anatomy, weights, _embedded(model, beside, way))
     name = beside.sentence.text
@@ -152,7 +152,7 @@ def _odds(config: Any) -> str:
 
 
 def _weights(model: Model, encoded: Encoded, way: str) -> Float[Tensor, " t"]:
-    return POOLED[way](encoded.batch.ids[0], model.model.config.get_text_config().pad_token_id)
+    return POOLED[way](encoded.batch.ids[0], getattr(model.model.config.get_text_config(), "pad_token_id", None))
 
 
 @torch.no_grad()
