@@ -5,7 +5,8 @@ import torch
 
 from tests.families import CONFIGS, batch, build
 from whence.errors import Unsupported
-from whence.linear.secant import head_at, secants
+from whence.linear.secant import secants
+from whence.measures.flow.readout import of_tokens
 from whence.models.capture import trace
 from whence.models.locate import locate
 
@@ -29,8 +30,10 @@ def test_every_family_is_given_back_and_pulled_as_it_is_pushed(anatomy):
     chain, seen = secants(anatomy, text), trace(anatomy, text, logits=True)
     for block, before, after in zip(chain.blocks, chain.states[:-1], chain.states[1:], strict=True):
         assert torch.allclose(block.push(before[None], constants=True)[0], after, rtol=0, atol=limit(anatomy) * 20)
-    head = head_at(anatomy, chain.last, [3, 8])
-    assert torch.allclose(head.push(chain.last[None], constants=True)[0], seen.logits[0][:, [3, 8]], atol=1e-4)
+    readout = of_tokens(anatomy, range(len(chain.last)), len(chain.last))
+    for place, state in enumerate(chain.last):
+        made = readout.chain(place, state[None], [3, 8]).push(state[None, None], constants=True)[0, 0]
+        assert torch.allclose(made, seen.logits[0, place, [3, 8]], atol=1e-4)
     generator = torch.Generator().manual_seed(0)
     vectors, covectors = (torch.randn(2, *chain.last.shape, generator=generator).to(chain.last) for _ in range(2))
     for start, end in ((0, None), (1, 2)):

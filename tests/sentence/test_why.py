@@ -8,7 +8,8 @@ from tests import tiny
 from tests.families import EVERY, NO_VALUE_MAP, build
 from whence.errors import BadInput, Unsupported, VerificationFailed
 from whence.linear import secant
-from whence.linear.secant import head_at, secants
+from whence.linear.secant import secants
+from whence.measures.flow.readout import Readout, of_tokens
 from whence.measures.registry import SECANT
 from whence.models.capture import trace
 from whence.models.encode import encode
@@ -66,7 +67,7 @@ def test_pulled_is_pushed():
     start[range(count), range(count)] = chain.states[0]
     at = int(ds.predicted[0])
     made = chain.push(start)[:, at]
-    parts = head_at(model.anatomy, chain.last[at][None], [5]).push(made[:, None])[:, 0, 0]
+    parts = of_tokens(model.anatomy, [0], 1).chain(0, chain.last[at][None], [5]).push(made[:, None])[:, 0, 0]
     assert ds.share.isel(predicted=0, layer=0).values == pytest.approx(parts.detach().numpy(), rel=1e-4, abs=1e-6)
 
 
@@ -148,7 +149,7 @@ def test_what_a_model_cannot_give_is_refused():
 
 def test_a_model_without_a_head_is_refused():
     encoder = whence.load(build("bert").bert, tiny.tokenizer())
-    with pytest.raises(Unsupported, match="no language-model head to take apart; load the model as"):
+    with pytest.raises(Unsupported, match=r"no head that predicts; load the model as .*similar_to="):
         whence.why(encoder, TEXT, position=2)
 
 
@@ -161,8 +162,8 @@ def test_parts_that_do_not_add_up_are_refused(monkeypatch):
 
 def test_a_head_that_is_not_the_models_is_refused(monkeypatch):
     """The parts are held against the head itself, not against the map they come from."""
-    real = secant._rows
-    monkeypatch.setattr(secant, "_rows", lambda head, tokens: real(head, [token + 1 for token in tokens]))
+    real = Readout._rows
+    monkeypatch.setattr(Readout, "_rows", lambda head, tokens: real(head, [token + 1 for token in tokens]))
     with pytest.raises(VerificationFailed, match="do not add up to it"):
         whence.why(whence.load(build("llama"), tiny.tokenizer()), TEXT, token=5)
 
@@ -241,7 +242,7 @@ def test_a_heads_part_is_what_the_logit_loses_without_it():
     ds = whence.why(loaded, TEXT, token=9, components=True, measures="share")
     chain = secants(loaded.anatomy, encode(loaded.anatomy, loaded.tokenizer, sentence(TEXT)).batch)
     at, weight = int(ds.predicted[0]), model.model.layers[-1].self_attn.o_proj.weight
-    row = head_at(loaded.anatomy, chain.last[at][None], [9]).pull(torch.ones(1, 1, 1))[0, 0]
+    row = of_tokens(loaded.anatomy, [0], 1).chain(0, chain.last[at][None], [9]).pull(torch.ones(1, 1, 1))[0, 0]
     read = chain.blocks[-1].attention.steps[0].push(chain.states[-2][None], True)
     values = chain.blocks[-1].attention.steps[1].values(read)[0]
     head, width = 1, weight.shape[1] // loaded.anatomy.heads

@@ -25,12 +25,16 @@ NUMBER = "id:"
 def why(
     text: str | None = None,
     *,
+    pair: str | None = None,
     chat: Path | None = None,
     answer: str | None = None,
     generate: int = 0,
     seed: int | None = None,
     token: str | None = None,
     against: str | None = None,
+    label: str | None = None,
+    similar_to: str | None = None,
+    pooling: str | None = None,
     position: Several = None,
     measures: Names = None,
     spans: str | None = None,
@@ -52,11 +56,17 @@ def why(
     whence why "The capital of France is" --model MODEL --against " London"
     whence why "Why is the sky blue?" --model MODEL --generate 20 --open
     whence why --chat messages.json --model MODEL --generate 20 --out page.html
+    whence why "What a wonderful film." --model CLASSIFIER --against NEGATIVE
+    whence why "How old are you?" --model RERANKER --pair "I am six."
+    whence why "A man is eating." --model EMBEDDING_MODEL --similar-to "Someone has a meal."
 
     Parameters
     ----------
     text
-        A text with [MASK], or a decoder's prompt; without one, or with -, it is read from standard input.
+        A text with [MASK], a decoder's prompt, or what a classifier reads; without one, or with -, it is read from
+        standard input.
+    pair
+        A second text that the model reads together with the first: for a reranker, the document behind the query.
     chat
         A .json file with a list of messages, {"role": "user", "content": "a text"}, instead of a text.
     answer
@@ -68,7 +78,13 @@ def why(
     token
         Explain this token instead of the best one: its text, or id:3000 for its number in the vocabulary.
     against
-        Explain by how much the token is ahead of this one.
+        Explain by how much the token, or the class, is ahead of this one.
+    label
+        Explain this class of a classifier instead of the best one: its name, or id:1 for its number.
+    similar_to
+        Explain how similar the text is to this one: the cosine of their vectors, this one's held.
+    pooling
+        How one vector is made of a text: mean, first or last; as the model's files say when not given.
     position
         Explain the predictions at these tokens: --position 3 5; from the end when negative.
     measures
@@ -102,6 +118,9 @@ def why(
     asked = {
         "token": _token(token),
         "against": _token(against),
+        "label": _token(label),
+        "similar_to": similar_to,
+        "pooling": pooling,
         "position": position,
         "answer": answer,
         "generate": generate,
@@ -114,16 +133,16 @@ def why(
         "truncate": truncate,
         "memory_limit": None if memory_limit is None else int(memory_limit * 1e9),
     } | ({} if measures is None else {"measures": measures})
-    dataset = _explained(_question(text, chat), asked, layers, source)
+    dataset = _explained(_question(text, pair, chat), asked, layers, source)
     _written(dataset, page, open_page)
     _print_json(dataset, layers) if json else _print(dataset, layers, page)
 
 
-def _question(text: str | None, chat: Path | None) -> Any:
-    """The text, or the messages of a chat."""
+def _question(text: str | None, pair: str | None, chat: Path | None) -> Any:
+    """The text, a pair, or the messages of a chat."""
     if chat is None:
-        return text_of(text, "why")
-    if text is not None:
+        return text_of(text, "why") if pair is None else (text_of(text, "why"), pair)
+    if text is not None or pair is not None:
         raise BadInput("A text and a chat were given; give one of them.")
     import json
 

@@ -11,6 +11,7 @@ NUMBERS = (
     *("logit", "probability", "place", "bias", "share", "dependence", "carried", "carried_through"),
     *("span_share", "span_dependence", "component_share", "component_bias"),
 )
+TOLD = ("text", "pair", "answer", "predicts")  # attributes that have members of their own
 OF_SOURCE = {
     "token": "source_token",
     "token_id": "source_token_id",
@@ -22,12 +23,13 @@ OF_SOURCE = {
 
 def record(ds: "xarray.Dataset") -> dict[str, Any]:
     """Everything there is, by the names of the Dataset."""
-    attributes = {str(name): value for name, value in ds.attrs.items() if name not in ("text", "pair", "answer")}
+    attributes = {str(name): value for name, value in ds.attrs.items() if name not in TOLD}
     found = {
         "schema": SCHEMA,
         "text": ds.attrs["text"],
         "pair": ds.attrs["pair"] or None,
         "answer": ds.attrs.get("answer"),
+        "predicts": ds.attrs.get("predicts", "token"),
         "layers": ds["layer"].values.tolist(),
         "sources": _rows(ds, {name: axis for name, axis in OF_SOURCE.items() if axis in ds.coords}),
         "spans": ds["span_text"].values.tolist() if "span_text" in ds.coords else None,
@@ -50,5 +52,6 @@ def _predicted(ds: "xarray.Dataset") -> dict[str, Any]:
         found |= {"against": str(ds["against_token"].values), "against_id": int(ds["against_token_id"])}
     if "alternative_token" in ds:
         columns = {name: f"alternative_{name}" for name in ("token", "token_id", "probability")}
+        columns = {name: axis for name, axis in columns.items() if axis in ds}
         found["alternatives"] = _rows(ds, columns)
     return found | {name: ds[name].values.tolist() for name in NUMBERS if name in ds}

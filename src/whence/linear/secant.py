@@ -1,22 +1,21 @@
 """How a sentence's states were made: every block as the affine map h -> M h + c that it was, and so from any layer to
-any later one, and to the logits.
+any later one.
 
 Attention weights, the scales of norms and the slopes of activations are those of the pass; what is left is linear.
 Vectors are pushed to later layers, covectors (rows that are multiplied with M from the left) pulled to earlier ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import Unsupported
 from whence.linear.chain import LinearisedModel
-from whence.linear.steps import Activated, Attention, Branches, Chain, Linear, Mixture, Step, feed_forward, normed
-from whence.models.anatomy import Anatomy, Head
+from whence.linear.steps import Attention, Branches, Chain, Mixture, Step, feed_forward, normed
+from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block
 from whence.models.capture import visit_blocks, walk
 from whence.models.experts import routes
@@ -143,42 +142,6 @@ def secants(anatomy: Anatomy, batch: Batch, depth: int | None = None) -> Secants
     visited = Visited.of(anatomy, anatomy.layers if depth is None else depth)
     seen = walk(anatomy, batch, visited)
     return LinearisedModel((single(seen.embedding)[0], *visited.states), tuple(visited.blocks))
-
-
-def head_at(anatomy: Anatomy, states: Float[Tensor, "p m"], tokens: Sequence[int]) -> Chain:
-    """The LM head at the states of some positions, from there to the logits of these tokens of the vocabulary."""
-    head, final, narrowing = precise_head(anatomy), single(anatomy.final_norm), single(anatomy.narrowing)
-    states = states.to(head.decoder.weight.device)
-    steps = list(normed(final, states))
-    states = states if final is None else final(states)
-    for affine in (narrowing, head.dense):
-        steps += [] if affine is None else [Linear(affine)]
-        states = states if affine is None else affine(states)
-    if head.activation is not None:
-        steps.append(Activated.of(head.activation, states))
-        states = head.activation(states)
-    steps += normed(head.norm, states)
-    states = states if head.norm is None else head.norm(states)
-    decoder = _rows(head, tokens)
-    steps.append(Linear(decoder))
-    cap = head.softcap
-    if cap is not None:
-        steps.append(Activated.of(lambda logits: cap * torch.tanh(logits / cap), decoder(states)))
-    return Chain(tuple(steps))
-
-
-def precise_head(anatomy: Anatomy) -> Head:
-    """The LM head in float32 but for its decoder, which is large, and widened as it is used."""
-    head = anatomy.head
-    assert head is not None, "checked by the measure's needs"
-    return replace(head, dense=single(head.dense), norm=single(head.norm))
-
-
-def _rows(head: Head, tokens: Sequence[int]) -> Affine:
-    """The output embeddings of these tokens, the factor on the logits multiplied in."""
-    chosen = torch.as_tensor(list(tokens), device=head.decoder.weight.device)
-    weight, bias = single(head.decoder.weight[:, chosen]), head.decoder.bias
-    return Affine(weight * head.factor, None if bias is None else single(bias[chosen]) * head.factor)
 
 
 def _check(anatomy: Anatomy) -> None:

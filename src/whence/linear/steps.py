@@ -23,6 +23,7 @@ from whence.models.weights import Activation, Affine, FeedForward, Norm, Project
 # in float32, as rounding is, and by 1e-10 in float64; the slopes made of it add up whatever it is
 NODES = {torch.float64: 32, torch.float32: 16}
 Vectors = Float[Tensor, "k t _"]
+Reads = Float[Tensor, "k _ _"]  # where a head reads all tokens as one
 Sums = Float[Tensor, " k"]
 Self = TypeVar("Self")
 
@@ -165,18 +166,35 @@ class Attention:
 
 
 @dataclass(frozen=True, eq=False)
+class Pooled:
+    """Sums of the tokens' vectors with weights, one after the other in one vector: what a head reads of a text."""
+
+    weights: Float[Tensor, "n t"]
+
+    def push(self, vectors: Vectors, constants: bool = False) -> Float[Tensor, "k 1 w"]:
+        return rearrange(einsum(self.weights, vectors, "n t, k t m -> k n m"), "k n m -> k 1 (n m)")
+
+    def pull(self, covectors: Float[Tensor, "k 1 w"], sums: Sums | None = None) -> Vectors:
+        sections = rearrange(covectors, "k 1 (n m) -> k n m", n=len(self.weights))
+        return einsum(self.weights, sections, "n t, k n m -> k t m")
+
+    def among(self, tokens: slice) -> "Pooled":
+        return replace(self, weights=self.weights[:, tokens])
+
+
+@dataclass(frozen=True, eq=False)
 class Chain:
     """Steps one after the other, and a factor on what comes out."""
 
     steps: tuple[Step, ...]
     factor: float = 1.0
 
-    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
+    def push(self, vectors: Reads, constants: bool = False) -> Reads:
         for step in self.steps:
             vectors = step.push(vectors, constants)
         return vectors if self.factor == 1 else vectors * self.factor
 
-    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
+    def pull(self, covectors: Reads, sums: Sums | None = None) -> Reads:
         covectors = covectors if self.factor == 1 else covectors * self.factor
         for step in reversed(self.steps):
             covectors = step.pull(covectors, sums)

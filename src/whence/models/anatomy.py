@@ -10,16 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.activations import ACT2FN
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from whence.models.families import HEADS, Around, Family, HeadPaths, Mlp, Whole
+from whence.models.families import HEADS, Around, Chosen, ClassStep, Family, HeadPaths, Mlp, Whole
 from whence.models.outside import Outside
 from whence.models.pieces import device_of, held
+from whence.models.pooling import POOLED
 from whence.models.queries import at_once
 from whence.models.weights import (
     Activation,
@@ -37,6 +40,8 @@ from whence.models.weights import (
     split_affine,
 )
 
+# classes of transformers whose scores are those of classes: of the whole text, and of every token
+SEQUENCES, TOKENS = "ForSequenceClassification", "ForTokenClassification"
 # where attention is captured: transformers' attention interface, or the products after a softmax (`products`)
 INTERFACE, PRODUCTS = "interface", "products"
 
@@ -57,6 +62,37 @@ class Head:
             states = states if step is None else step(states)
         logits = self.decoder(states) * self.factor
         return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+
+@dataclass(frozen=True)
+class ClassHead:
+    """What a classifier makes of its last states: steps, the last of which scores every class, on what is pooled.
+
+    Where nothing is `pooled`, every token has scores of its own.
+    """
+
+    steps: tuple[Affine | Norm | Activation, ...]
+    pooled: str | None
+
+    padding: int | None = None
+
+    @property
+    def scores(self) -> Affine:
+        """The last step."""
+        assert isinstance(self.steps[-1], Affine)
+        return self.steps[-1]
+
+    def weights(self, ids: Int[Tensor, " t"]) -> Float[Tensor, " t"] | None:
+        """Of every token of a text in what is pooled."""
+        return None if self.pooled is None else POOLED[self.pooled](ids, self.padding)
+
+    def scored(self, states: Float[Tensor, "t m"], ids: Int[Tensor, " t"]) -> Float[Tensor, "p m"]:
+        """What the last step reads of one text."""
+        weights = self.weights(ids)
+        states = states if weights is None else weights.to(states)[None] @ states
+        for step in self.steps[:-1]:
+            states = step(states)
+        return states
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +218,36 @@ class Anatomy:
             factor=self._factor(paths),
             softcap=None if paths.softcap is None else _at(self.config, paths.softcap),
         )
+
+    @property
+    def class_head(self) -> ClassHead | None:
+        """What scores classes; None of a model that is no classifier, or one with a head of its own."""
+        paths, kind = None if self.row is None else self.row.classes, type(self.model).__name__
+        if paths is None or not kind.endswith((SEQUENCES, TOKENS)):
+            return None
+        way: str | None = None
+        if kind.endswith(SEQUENCES):
+            way = paths.pooled(self.config) if callable(paths.pooled) else paths.pooled
+        names = [self._in_base(step) for step in (paths.of_tokens if way is None else paths.steps)]
+        unknown = way is not None and way not in POOLED
+        if unknown or not all(_is_at(self.model, name) for name in names if isinstance(name, str)):
+            return None
+        return ClassHead(tuple(map(self._class_step, names)), way, self.model.config.get_text_config().pad_token_id)
+
+    def _in_base(self, step: ClassStep) -> ClassStep:
+        return step.format(base=self.model.base_model_prefix) if isinstance(step, str) else step
+
+    def _class_step(self, step: ClassStep) -> Affine | Norm | Activation:
+        if isinstance(step, Chosen):
+            return ACT2FN[getattr(self.config, step.setting)]
+        if not isinstance(step, str):
+            return step
+        module = _at(self.model, step)
+        if "Norm" in type(module).__name__:
+            norm = self._norm(self.model, step)
+            assert norm is not None
+            return norm
+        return read_affine(module) if any(True for _ in module.parameters()) else module
 
     @property
     def final_norm(self) -> Norm | None:

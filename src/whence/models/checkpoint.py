@@ -68,6 +68,17 @@ def check_named(config: Any, source: str, allow_pickle: bool) -> None:
 
 def json_object(path: Path, limit: int = LARGEST_JSON) -> dict[str, Any]:
     """The object in a JSON file of ordinary size."""
+    content: dict[str, Any] = _json(path, dict, "an object", limit)
+    return content
+
+
+def json_list(path: Path) -> list[Any]:
+    """The list in a JSON file of ordinary size."""
+    content: list[Any] = _json(path, list, "a list", LARGEST_JSON)
+    return content
+
+
+def _json(path: Path, kind: type, name: str, limit: int) -> Any:
     if path.stat().st_size > limit:
         raise BadInput(f"{path} has {path.stat().st_size:,} bytes, and a file of its kind at most {limit:,}.")
     try:
@@ -75,8 +86,8 @@ def json_object(path: Path, limit: int = LARGEST_JSON) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise BadInput(f"{path}: a configuration file is not JSON that can be read ({reason}).") from error
-    if not isinstance(content, dict):
-        raise BadInput(f"{path} holds a JSON {type(content).__name__}, and an object was expected; download it again.")
+    if not isinstance(content, kind):
+        raise BadInput(f"{path} holds a JSON {type(content).__name__}, and {name} was expected; download it again.")
     return content
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
+import torch
 from torch import Tensor
-from torch.nn.functional import gelu
+from torch.nn.functional import gelu, relu
 
 from whence._plugins import plugins
 from whence.models.outside import Outside
@@ -57,6 +58,40 @@ class HeadPaths:
     bias: str | None = None
 
 
+FIRST, LAST = "first", "last"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An activation that the configuration names."""
+
+    setting: str
+
+
+ClassStep = str | Chosen | Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class ClassPaths:
+    """How classifiers read: steps on what is `pooled` from the last states; the last step scores the classes.
+
+    A step is a linear map, a norm or an activation by its path, where {base} is the model inside, or a function.
+    `pooled` is a row of `pooling.POOLED`, or says by the configuration which. Classifiers of every token take the steps
+    `of_tokens` instead, at each.
+    """
+
+    steps: tuple[ClassStep, ...] = ("score",)
+    pooled: str | Callable[[Any], str] = LAST
+    of_tokens: tuple[ClassStep, ...] = ("score",)
+
+
+POOLER = ClassPaths(("{base}.pooler.dense", torch.tanh, "classifier"), FIRST, ("classifier",))
+TWO_LAYERS = replace(POOLER, steps=("classifier.dense", torch.tanh, "classifier.out_proj"))
+BY_HIDDEN = replace(TWO_LAYERS, steps=("classifier.dense", Chosen("hidden_act"), "classifier.out_proj"))
+SCORE = ClassPaths()
+SCORE_OR_CLASSIFIER = ClassPaths(of_tokens=("classifier",))
+
+
 @dataclass(frozen=True)
 class Family:
     """One row: everything about a family that a forward pass does not show.
@@ -80,6 +115,7 @@ class Family:
     computes_positions: bool = False
     lacks: frozenset[str] = frozenset()
     outside: Outside | None = None
+    classes: ClassPaths = SCORE
 
 
 @dataclass(frozen=True)
@@ -104,14 +140,18 @@ BERT = Family(
     feed_forward=Around(after="output.LayerNorm"),
     mlp=Mlp("intermediate.dense", "intermediate.intermediate_act_fn", "output.dense"),
     head=_bert_head("cls.predictions.transform"),
+    classes=POOLER,
 )
+DEBERTA = replace(BERT, classes=replace(POOLER, steps=("pooler.dense", Chosen("pooler_hidden_act"), "classifier")))
 ROBERTA = replace(
     BERT,
+    classes=TWO_LAYERS,
     head=HeadPaths(dense="lm_head.dense", activation=gelu, norm="lm_head.layer_norm", decoder="lm_head.decoder"),
     computes_positions=True,
 )
 ELECTRA = replace(
     BERT,
+    classes=replace(TWO_LAYERS, steps=("classifier.dense", gelu, "classifier.out_proj")),
     head=HeadPaths(
         dense="generator_predictions.dense",
         activation="generator_predictions.activation",
@@ -129,6 +169,7 @@ ALBERT = Family(
         norm="predictions.LayerNorm",
         decoder="predictions.decoder",
     ),
+    classes=replace(POOLER, steps=("{base}.pooler", torch.tanh, "classifier")),
 )
 DISTILBERT = Family(
     attention=Around(after="sa_layer_norm"),
@@ -137,13 +178,16 @@ DISTILBERT = Family(
     head=HeadPaths(
         dense="vocab_transform", activation="activation", norm="vocab_layer_norm", decoder="vocab_projector"
     ),
+    classes=replace(POOLER, steps=("pre_classifier", relu, "classifier")),
 )
+MODERN_STEPS = ("head.dense", "head.act", "head.norm", "classifier")
 MODERNBERT = Family(
     attention=Around(before="attn_norm"),
     feed_forward=Around(before="mlp_norm"),
     mlp=Mlp("mlp.Wi", "mlp.act", "mlp.Wo", linear="mlp.Wi"),
     head=HeadPaths(dense="head.dense", activation="head.act", norm="head.norm", decoder="decoder"),
     final_norm="final_norm",
+    classes=ClassPaths(MODERN_STEPS, attrgetter("classifier_pooling"), MODERN_STEPS),
 )
 ROBERTA_XL = replace(
     ROBERTA,
@@ -158,6 +202,7 @@ ESM = Family(
     head=replace(ROBERTA.head, bias="lm_head.bias"),
     final_norm="emb_layer_norm_after",
     computes_positions=True,
+    classes=TWO_LAYERS,
 )
 CLIP = Family(
     attention=Around(before="layer_norm1"),
@@ -218,6 +263,7 @@ T5 = Family(
     mlp=Mlp("layer.1.DenseReluDense.wi", "layer.1.DenseReluDense.act", "layer.1.DenseReluDense.wo"),
     head=HeadPaths("lm_head"),
     final_norm="final_layer_norm",
+    classes=POOLER,
 )
 T5_GATED = replace(
     T5,
@@ -237,6 +283,11 @@ XLNET = Family(
     outside=Outside(
         "layer", "rel_attn", "rel_attn.v", "rel_attn.o", {"output_attentions": True, "use_mems": False}, batch_axis=1
     ),
+    classes=ClassPaths(
+        ("sequence_summary.summary", "sequence_summary.activation", "logits_proj"),
+        lambda config: {"last": "end"}.get(config.summary_type, config.summary_type),  # padding or not
+        ("classifier",),
+    ),
 )
 GPT2 = Family(
     attention=Around(before="ln_1"),
@@ -244,6 +295,7 @@ GPT2 = Family(
     mlp=Mlp("mlp.c_fc", "mlp.act", "mlp.c_proj"),
     head=HeadPaths("lm_head"),
     final_norm="ln_f",
+    classes=SCORE_OR_CLASSIFIER,
 )
 GPT_NEOX = Family(
     attention=Around(before="input_layernorm"),
@@ -251,6 +303,7 @@ GPT_NEOX = Family(
     mlp=Mlp("mlp.dense_h_to_4h", "mlp.act", "mlp.dense_4h_to_h"),
     head=HeadPaths("embed_out"),
     final_norm="final_layer_norm",
+    classes=SCORE_OR_CLASSIFIER,
 )
 OPENAI_GPT = replace(GPT2, attention=Around(after="ln_1"), feed_forward=Around(after="ln_2"), final_norm=None)
 GPTJ = replace(GPT2, feed_forward=Around(before="ln_1"), mlp=Mlp("mlp.fc_in", "mlp.act", "mlp.fc_out"), parallel=True)
@@ -260,6 +313,7 @@ MPT = Family(
     mlp=Mlp("ffn.up_proj", "ffn.act", "ffn.down_proj"),
     head=HeadPaths("lm_head"),
     final_norm="norm_f",
+    classes=SCORE_OR_CLASSIFIER,
 )
 FALCON = replace(GPT_NEOX, head=HeadPaths("lm_head"), final_norm="ln_f")
 BLOOM = replace(FALCON, mlp=Mlp("mlp.dense_h_to_4h", "mlp.gelu_impl", "mlp.dense_4h_to_h"))
@@ -276,7 +330,13 @@ OPT_AFTER = replace(
     attention=Around(after="self_attn_layer_norm"),
     feed_forward=Around(after="final_layer_norm"),
 )
-BIOGPT = replace(OPT_BEFORE, head=HeadPaths("output_projection"), final_norm="layer_norm", narrowing=None)
+BIOGPT = replace(
+    OPT_BEFORE,
+    head=HeadPaths("output_projection"),
+    final_norm="layer_norm",
+    narrowing=None,
+    classes=SCORE_OR_CLASSIFIER,
+)
 # decoders of encoder-decoders, whose positions count from the left edge, padding included
 BART_BEFORE = replace(BIOGPT, lacks=frozenset({"left padding"}))
 BART_AFTER = replace(OPT_AFTER, final_norm=None, narrowing=None, lacks=frozenset({"left padding"}))
@@ -289,6 +349,7 @@ LLAMA = Family(
 )
 NOMIC = replace(
     LLAMA,
+    classes=POOLER,
     attention=Around(after="post_attention_layernorm"),
     feed_forward=Around(after="post_mlp_layernorm"),
     head=replace(BERT.head, norm="cls.predictions.transform.layer_norm"),
@@ -340,10 +401,10 @@ FAMILIES: dict[str, Family | Either] = {
     "albert": ALBERT,
     "distilbert": DISTILBERT,
     "modernbert": MODERNBERT,
-    "deberta": Either(attrgetter("legacy"), {True: BERT}),
+    "deberta": Either(attrgetter("legacy"), {True: DEBERTA}),
     "deberta-v2": Either(
         lambda config: (config.legacy, getattr(config, "conv_kernel_size", 0) > 0),
-        {(True, False): BERT, (True, True): replace(BERT, lacks=frozenset({"derivatives"}))},
+        {(True, False): DEBERTA, (True, True): replace(DEBERTA, lacks=frozenset({"derivatives"}))},
     ),
     "mpnet": MPNET,
     "t5": ENCODER_OF_T5,
@@ -391,7 +452,10 @@ FAMILIES: dict[str, Family | Either] = {
     # not promised, but their anatomy is one of those above
     "ernie": BERT,
     "data2vec-text": ROBERTA,
-    "eurobert": LLAMA,
+    "eurobert": replace(
+        LLAMA,
+        classes=ClassPaths(("dense", "activation", "classifier"), attrgetter("classifier_pooling"), ("classifier",)),
+    ),
     "ernie4_5": LLAMA,
     "seed_oss": LLAMA,
     "helium": LLAMA,
@@ -408,15 +472,17 @@ FAMILIES: dict[str, Family | Either] = {
     "qwen3_vl_text": LLAMA,
     "layoutlm": BERT,
     "rembert": REMBERT,
-    "roformer": replace(BERT, lacks=frozenset({"left padding"})),
+    "roformer": replace(BERT, lacks=frozenset({"left padding"}), classes=BY_HIDDEN),
     "xlm-roberta-xl": ROBERTA_XL,
     "nomic_bert": NOMIC,
     "modernbert-decoder": replace(
-        MODERNBERT, head=HeadPaths("decoder", "lm_head.dense", "lm_head.act", "lm_head.norm")
+        MODERNBERT,
+        head=HeadPaths("decoder", "lm_head.dense", "lm_head.act", "lm_head.norm"),
+        classes=ClassPaths(MODERN_STEPS),
     ),
     "gpt_bigcode": GPT2,
     "biogpt": BIOGPT,
-    "persimmon": replace(GPT_NEOX, head=HeadPaths("lm_head"), final_norm="final_layernorm"),
+    "persimmon": replace(GPT_NEOX, head=HeadPaths("lm_head"), final_norm="final_layernorm", classes=SCORE),
     "arcee": PLAIN,
     "jais2": PLAIN,
     "nemotron": replace(PLAIN, norm_offset=1.0),
@@ -438,7 +504,7 @@ FAMILIES: dict[str, Family | Either] = {
     "esm": ESM,
     "align_text_model": BERT,
     "chinese_clip_text_model": BERT,
-    "big_bird": BERT,
+    "big_bird": replace(BERT, classes=BY_HIDDEN),
     "roc_bert": BERT,
     "splinter": BERT,
     "tapas": BERT,

@@ -13,17 +13,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from whence.errors import Unsupported
-from whence.models.anatomy import Anatomy
+from whence.models.anatomy import SEQUENCES, Anatomy
 from whence.models.block import Batch, Block
 from whence.models.capture import arguments_of, borrowed, run, walk
 from whence.models.hooks import here
 
-CLASSIFIER = "ForSequenceClassification"
-
 
 def classifies(anatomy: Anatomy) -> bool:
     """Whether the model says a class of the whole text, as transformers' sequence classifiers do."""
-    return type(anatomy.model).__name__.endswith(CLASSIFIER)
+    return type(anatomy.model).__name__.endswith(SEQUENCES)
 
 
 def last_states(

@@ -18,7 +18,7 @@ from torch import Tensor
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart, unlike
-from whence.models.anatomy import INTERFACE, Anatomy
+from whence.models.anatomy import INTERFACE, Anatomy, ClassHead
 from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, walk
@@ -40,6 +40,7 @@ PADDING = {"left": "left padding", "right": None}
 
 # attention in chunks of queries, so many at a time in the check: no divisor of the probe's length
 LONG, QUERIES = "long texts", 3
+CLASSES = "classes"
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,11 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
 def _contradicts(check: Check, anatomy: Anatomy) -> bool:
     """Whether a failure means that the family's row is wrong; NaN under left padding is the model's own fault, as in
     MPT and BLOOM in float64, while a shift would mean that positions are misread. Quantised weights have no
-    derivatives.
+    derivatives, and a head that scores classes is often somebody's own.
     """
     own_fault = check.gives == PADDING["left"] and math.isinf(check.error)
     underived = check.gives == "derivatives" and quantised(anatomy)
-    return check.gives not in anatomy.lacks | {LONG} and not own_fault and not underived
+    return check.gives not in anatomy.lacks | {LONG, CLASSES} and not own_fault and not underived
 
 
 def capabilities(checks: tuple[Check, ...]) -> frozenset[str]:
@@ -220,7 +221,20 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
     if anatomy.head is not None:
         error = unlike(anatomy.head(finished), evidence.plain)
         checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
+    if (classes := anatomy.class_head) is not None:
+        error = _class_error(classes, finished, evidence)
+        checks.append(Check("the class head gives the scores", CLASSES, error, limit))
     return tuple(checks)
+
+
+def _class_error(head: ClassHead, finished: Tensor, evidence: _Evidence) -> float:
+    """Of a score's terms, because a single score may be next to zero."""
+    read = head.scored(finished[0].detach(), evidence.batch.ids[0])
+    scores = evidence.plain[0].detach().reshape(-1, evidence.plain.shape[-1])
+    if len(read) != len(scores) or head.scores.weight.shape[1] != scores.shape[-1]:
+        return math.inf
+    terms = read.abs() @ head.scores.weight.abs()
+    return float(((head.scores(read) - scores).abs() / terms).max().nan_to_num(nan=math.inf))
 
 
 def _has_experts(block: Block, parts: Parts) -> bool:

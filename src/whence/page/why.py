@@ -12,13 +12,18 @@ from whence.plot import legible
 from whence.plot.palette import FURNITURE, SEQUENTIAL, THEMES, opposed
 from whence.plot.terms import terms
 from whence.plot.why import (
+    CLASS,
     CONSTANTS,
     LINE,
+    OTHERS,
+    SIMILARITY,
     SINK,
+    VALUES,
     Explained,
     explained,
     gaps,
     in_percent,
+    kind,
     measures,
     profile,
     span_names,
@@ -35,15 +40,15 @@ SHADES: dict[str, dict[str, Any]] = {
         "by": "sum",
         "most": "What gave most to {token}, at {layer}",
         "key": "Shade: what each token's state at {layer} gave to {what}; blue for it, orange against it.",
-        "meaning": "The signed part of the logit that a token's state gave; over all tokens, with the constants, the"
-        " parts add up to the logit.",
+        "meaning": "The signed part of the {value} that a token's state gave; over all tokens, with the constants, the"
+        " parts add up to it.",
     },
     "dependence": {
         "title": "Dependence",
         "by": "length",
         "most": "What {token} depends on most, at {layer}",
         "key": "Shade: how much {token} would change with a small change of each token's state at {layer}.",
-        "meaning": "The length of the derivative of the log-probability by a token's state.",
+        "meaning": "The length of the derivative of the {chance} by a token's state.",
     },
     "carried": {
         "title": "Via the answer",
@@ -83,12 +88,22 @@ WORDS = {
     "stays": "{after} stays what is predicted, with {other} instead of {chance}",
     "made": "What {what} is made of",
 }
+# what differs where no token is predicted
+OTHER_WORDS: dict[str, dict[str, str]] = {
+    CLASS: {
+        "alternatives": OTHERS[CLASS],
+        "logit": "the score of {token}",
+        "at": "Dotted: where the class is read.",
+        "depth": "Part of it that sits at {at}, where the class is read, by layer",
+    },
+    SIMILARITY: {"logit": "the similarity to {token}"},
+}
 
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
     found = explained(ds)
-    shades = [name for name in SHADES if name in ds]
+    shades = {name: _shade(ds, name) for name in SHADES if name in ds}
     each = [ds.isel(predicted=place) for place in range(len(found))]
     return {
         "credit": credit(ds),
@@ -100,18 +115,24 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
         "heads": 0,
         "predicted": [_predicted(one, part, ds) for one, part in zip(found, each, strict=True)],
         "spans": [_plain(name) for name in span_names(ds)],
-        "shades": [{"name": name} | SHADES[name] for name in shades],
-        "styles": {name: {part: SHADES[name][part] for part in ("title", "meaning")} for name in shades},
+        "shades": [{"name": name} | shade for name, shade in shades.items()],
+        "styles": {name: {part: shade[part] for part in ("title", "meaning")} for name, shade in shades.items()},
         "heat": _heat(ds),
-        "words": WORDS,
+        "words": WORDS | OTHER_WORDS.get(kind(ds), {}),
         "terms": terms(),
         "palette": {
             theme: {**FURNITURE[theme], "sequential": SEQUENTIAL[theme], "diverging": opposed(theme), "measures": {}}
             for theme in THEMES
         },
-        "state": f"token={found[0].position}&layer=0",
+        "state": f"token={max(found[0].position, 0)}&layer=0",
         "variables": {name: exact(_by_layer(ds, name)) for name in shades},
     }
+
+
+def _shade(ds: xarray.Dataset, name: str) -> dict[str, Any]:
+    value = VALUES[kind(ds)]
+    meaning = SHADES[name]["meaning"].format(value=value, chance="log-probability" if "probability" in ds else value)
+    return SHADES[name] | {"meaning": meaning}
 
 
 def _by_layer(ds: xarray.Dataset, name: str) -> xarray.DataArray:
@@ -148,6 +169,7 @@ def _predicted(one: Explained, part: xarray.Dataset, ds: xarray.Dataset) -> dict
     return one._asdict() | {
         "finding": one.finding.replace(" %", "\N{NO-BREAK SPACE}%"),
         "title": one.title.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "chance": one.chance.replace(" %", "\N{NO-BREAK SPACE}%"),
         "rank": one.place,
         "ids": part["alternative_token_id"].values.tolist() if "alternative_token_id" in part else [],
         "place": stands if answered else -1,

@@ -14,13 +14,16 @@ from whence.plot.terminal import BOLD, DIM, _closed, _cut, _short, _theme, _wrap
 from whence.plot.why import (
     CONSTANTS,
     LINE,
+    OTHERS,
     SINK,
+    VALUES,
     Explained,
     chance,
     components,
     explained,
     gaps,
     in_percent,
+    kind,
     limit,
     measures,
     number,
@@ -41,7 +44,7 @@ MOST_TOKENS = 400  # shaded; of a longer text its beginning and its end
 LONGEST = 32  # cells of a source's name
 BARS = "▁▂▃▄▅▆▇█"
 TITLES = {"share": "share", "dependence": "dependence", "carried": "through the answer"}
-UNITS = {"share": "Part of the logit", "dependence": "Length of the derivative"}
+UNITS = {"share": "Part of the {value}", "dependence": "Length of the derivative"}
 
 
 def picture(ds: xarray.Dataset, layers: Sequence[int], width: int, color: bool) -> Text:
@@ -58,7 +61,7 @@ def _one(ds: xarray.Dataset, found: Explained, layers: Sequence[int], width: int
     yield from _wrapped(found.finding, width, BOLD)
     if found.alternatives:
         best = [f"{_closed(token)} {chance(share)}" for token, share in found.alternatives]
-        yield from _parts(Text("Best tokens: ", style=DIM), best, width)
+        yield from _parts(Text(f"{OTHERS[kind(ds)]}: ", style=DIM), best, width)
     yield from _shaded(ds, layers, width, color)
     yield from [Text(), *_sources(ds, width)]
     if "component_share" in ds:
@@ -97,7 +100,7 @@ def _head(ds: xarray.Dataset) -> str:
 def _block(ds: xarray.Dataset, found: Explained, longest: int, width: int) -> Iterator[Text]:
     """One token: its probability, the layer where it is settled, its three strongest sources."""
     token, name = _short(found.token, longest), measures(ds)[0]
-    numbers = f"  {chance(found.probability):>6.6}"
+    numbers = f"  {found.chance:>6.6}"
     if "share" in ds:
         numbers += f"  {'–' if found.settled is None else found.settled:>5}"
     if "carried_through" in ds:
@@ -140,7 +143,8 @@ def _shaded(ds: xarray.Dataset, layers: Sequence[int], width: int, color: bool) 
 
 
 def _unit(ds: xarray.Dataset, name: str) -> str:
-    return "Part of the lead" if name == "share" and "against_token" in ds.coords else UNITS[name]
+    lead = name == "share" and "against_token" in ds.coords
+    return "Part of the lead" if lead else UNITS[name].format(value=VALUES[kind(ds)])
 
 
 def _flowing(

@@ -17,6 +17,11 @@ SPACE, PIECE, LINE = "▁", "##", "⏎"
 SINK = "first token (sink)"
 CONSTANTS = "constants"
 BEST = 3  # tokens that a sentence names
+TOKEN, CLASS, SIMILARITY = "token", "class", "similarity"
+WHOLE = "the whole text"
+# what is predicted -> the number that the parts add up to, what it is of, and what else it could have been
+VALUES = {TOKEN: "logit", CLASS: "score", SIMILARITY: "similarity"}
+OTHERS = {TOKEN: "Best tokens", CLASS: "Best classes", SIMILARITY: ""}
 OPPOSED = 0.2  # of the largest part: what speaks against a prediction by less goes unsaid
 HONEST = 0.05  # parts are told in per cent where no more than this of their sizes goes against the rest
 
@@ -44,7 +49,7 @@ class Explained(NamedTuple):
     position: int
     token: str
     at: str
-    probability: float
+    probability: float | None
     logit: float
     place: int | None
     against: str
@@ -55,11 +60,18 @@ class Explained(NamedTuple):
     "what is predicted, with its probability, whatever it is compared with"
     because: str = ""
     "the three tokens that gave most, and what speaks against it"
+    chance: str = ""
+    "its probability, or the number itself where there is none"
 
 
 def is_explained(ds: Any) -> bool:
     """Whether this is a Dataset of whence.why."""
     return {"predicted", "layer", "source"} <= set(getattr(ds, "dims", ())) and bool(measures(ds))
+
+
+def kind(ds: xarray.Dataset) -> str:
+    """What is predicted: a token, a class, or a similarity."""
+    return str(ds.attrs.get("predicts", TOKEN))
 
 
 def measures(ds: xarray.Dataset) -> list[str]:
@@ -120,7 +132,7 @@ def span_names(ds: xarray.Dataset) -> list[str]:
 
 def profile(ds: xarray.Dataset) -> np.ndarray | None:
     """By layer, the part of the logit that already sits in the state where it is predicted."""
-    if "share" not in ds or "place" not in ds or not float(ds["logit"]):
+    if "share" not in ds or "place" not in ds or int(ds["predicted"]) < 0 or not float(ds["logit"]):
         return None
     return ds["share"].sel(source=int(ds["predicted"])).values / float(ds["logit"])
 
@@ -171,13 +183,14 @@ def number(value: float | np.floating[Any]) -> str:
 
 def _explained(ds: xarray.Dataset) -> Explained:
     position = int(ds["predicted"])
-    token, at = _one_line(str(ds["predicted_token"].values)), worded(str(ds["source_token"].values[position]))
+    token = _one_line(str(ds["predicted_token"].values))
+    at = worded(str(ds["source_token"].values[position])) if position >= 0 else ""
     against = worded(str(ds["against_token"].values)) if "against_token" in ds.coords else ""
     found = Explained(
         position,
         token,
         at,
-        float(ds["probability"]),
+        float(ds["probability"]) if "probability" in ds else None,
         float(ds["logit"]),
         int(ds["place"]) if "place" in ds else None,
         against,
@@ -185,6 +198,7 @@ def _explained(ds: xarray.Dataset) -> Explained:
         _settled(ds),
         "",
     )
+    found = found._replace(chance=number(found.logit) if found.probability is None else chance(found.probability))
     alone = found._replace(against="")
     return found._replace(
         finding=f"{_predicted(ds, found)}{_most(ds, found)}",
@@ -194,14 +208,26 @@ def _explained(ds: xarray.Dataset) -> Explained:
 
 
 def _predicted(ds: xarray.Dataset, found: Explained) -> str:
+    if kind(ds) == SIMILARITY:
+        return f"The similarity to “{found.token}” is {number(found.logit)}"
     if found.place is None:
-        return f"“{found.token}” as one: {chance(found.probability)}"
-    where = f"{'after' if int(ds.attrs.get('causal', 0)) else 'at'} “{found.at}”"
+        return f"“{found.token}” as one: {found.chance}"
+    where = _where(ds, found)
     if found.against:
         ahead = "ahead of" if found.logit >= 0 else "behind"
-        return f"“{found.token}” is {number(abs(found.logit))} {ahead} “{found.against}” {where}"
+        return f"“{found.token}” is {number(abs(found.logit))} {ahead} “{found.against}”{where}"
     place = "" if found.place == 1 else f" (place {found.place:,})"
-    return f"“{found.token}” is predicted {where} with {chance(found.probability)}{place}"
+    if kind(ds) == CLASS and len(found.alternatives) < 2:  # a relevance, or another single score
+        score = number(found.logit)
+        return f"“{found.token}” is scored {score}{where}" + (f" ({found.chance})" if found.chance != score else "")
+    return f"“{found.token}” is predicted{where} with {found.chance}{place}"
+
+
+def _where(ds: xarray.Dataset, found: Explained) -> str:
+    """The place of a prediction; the class of a whole text has none that means something."""
+    if kind(ds) == CLASS and ds.attrs.get("of") == WHOLE:
+        return ""
+    return f" {'after' if kind(ds) == TOKEN and int(ds.attrs.get('causal', 0)) else 'at'} “{found.at}”"
 
 
 def _most(ds: xarray.Dataset, found: Explained) -> str:
@@ -219,8 +245,8 @@ def _most(ds: xarray.Dataset, found: Explained) -> str:
     parts = [f"{number(values[place])} from {token}" for place, token in zip(best, tokens, strict=True)]
     parts[0] = parts[0].replace(" from ", " came from ", 1)
     parts += [] if sink is None else [f"{number(values[sink])} from the {SINK}"]
-    logit = "the sum of its logits," if found.place is None else "its logit of"
-    of = "of that" if found.against else f"of {logit} {number(found.logit)}"
+    logit = "the sum of its logits," if found.place is None else f"its {VALUES[kind(ds)]} of"
+    of = "of that" if found.against or kind(ds) == SIMILARITY else f"of {logit} {number(found.logit)}"
     return f"; {of}, {_listed(parts)}"
 
 
@@ -257,7 +283,8 @@ def _alternatives(ds: xarray.Dataset) -> list[tuple[str, float]]:
     tokens = [str(token) for token in ds["alternative_token"].values]
     plain = [worded(token) for token in tokens]
     names = [legible(token) if plain.count(short) > 1 else short for token, short in zip(tokens, plain, strict=True)]
-    return list(zip(names, ds["alternative_probability"].values.tolist(), strict=True))
+    chances = ds["alternative_probability"].values.tolist() if "alternative_probability" in ds else []
+    return list(zip(names, chances, strict=True)) if chances else []
 
 
 def _settled(ds: xarray.Dataset) -> int | None:

@@ -1,6 +1,7 @@
-"""Why this token: what every token, at every layer, gave to a prediction, and how much the prediction depends on it."""
+"""Why this token, class or similarity: what every token, at every layer, gave to it, and how much it depends on it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,18 @@ from whence.errors import BadInput, Unsupported
 from whence.linear.secant import Backwards
 from whence.measures.flow import hops
 from whence.measures.flow.plan import planned
-from whence.measures.flow.prediction import Predicted, Way, dependence, logits, shares
+from whence.measures.flow.prediction import Predicted, Way, dependence, shares
+from whence.measures.flow.readout import NONE
 from whence.measures.lm_head.ranks import place
-from whence.measures.lm_head.stages import stages_of
 from whence.measures.registry import DERIVATIVES, SECANT
 from whence.models.fingerprint import provenance
 from whence.models.linearise import linearised
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
-from whence.models.vocabulary import pieces
+from whence.sentence import reading as read
 from whence.sentence.label import tokens_of
 from whence.sentence.question import Answer, Question, question, token_number
+from whence.sentence.reading import CLASS, SIMILARITY, TOKEN, Reading
 from whence.sentence.spans import Spans, spans_of
 
 NEEDS = {"share": SECANT, "dependence": DERIVATIVES}
@@ -39,6 +41,9 @@ def why(
     position: int | Iterable[int] | None = None,
     measures: str | Iterable[str] = tuple(NEEDS),
     *,
+    label: int | str | None = None,
+    similar_to: object = None,
+    pooling: str | None = None,
     answer: object = None,
     generate: int = 0,
     seed: int | None = None,
@@ -51,15 +56,20 @@ def why(
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> xarray.Dataset:
-    """Why the model predicts a token: at each mask, after a prompt, or each token of an answer.
+    """Why the model predicts a token: at each mask, after a prompt, or each token of an answer; why a classifier says a
+    class; why an embedding model finds two texts similar.
 
     Args:
-        model: a loaded model with an LM head
+        model: a loaded model with an LM head, or a classifier; for `similar_to` any that shares are had of
         text: a text, a pair, a chat as a list of messages (by the tokenizer's template), or token ids
         token: the predicted token, by its text or number in the vocabulary; the model's best one when None
-        against: another token: then all is about the difference of the two
-        position: where the prediction stands, unless at every mask or behind the last token
+        against: another token, or another class: then all is about the difference of the two
+        position: where the prediction stands, unless at every mask or behind the last token, or, where every token has
+            a class, at every token of the text
         measures: share, dependence, or both
+        label: a classifier's class, by its name or number; the model's best one when None
+        similar_to: another text: explained is the cosine of the two texts' vectors, the other one's held
+        pooling: how one vector is made of a text: mean, first or last; as the model's files say unless given
         answer: a decoder's answer, as it would stand behind the prompt, or its token ids: each token is explained
         generate: let the model answer with so many tokens at most
         seed: sample the answer with this seed; by default the best token is taken each time
@@ -77,8 +87,10 @@ def why(
 
         * `share` (predicted, layer, source): signed part of the logit that the token's state at that layer gave; over
           sources, with `bias` (predicted, layer), they add up to `logit` exactly
-        * `dependence` (predicted, layer, source): length of the derivative of the log-probability by that state
-        * `logit`, `probability`, `place` (predicted): of the token; `logit` is the difference of two with `against`
+        * `dependence` (predicted, layer, source): length of the derivative of the log-probability by that state; of a
+          similarity, and of a score without probability (a regression), of itself
+        * `logit`, `probability`, `place` (predicted): of the token or class; `logit` is the difference of two with
+          `against`, and the cosine with `similar_to`
         * `span_share`, `span_dependence`: the same by span, with the same sums
         * `component_share` (predicted, block, component, source), `component_bias` (predicted, block)
         * `carried` (predicted, source): what the prompt carries of each prediction `through` generated tokens, rows
@@ -92,25 +104,48 @@ def why(
         >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
         True
     """
-    names = measures_of(loaded(model), measures, components)
+    kind = read.kind_of(loaded(model), similar_to)
+    names = measures_of(model, measures, components, kind)
+    read.check_asked(
+        model,
+        kind,
+        token=token,
+        label=label,
+        against=against,
+        position=position,
+        pooling=pooling,
+        similar_to=similar_to,
+        answer=answer,
+        generate=generate,
+        through=through,
+        together=together,
+    )
     alternatives = whole("alternatives", alternatives, 1)
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
     given = Answer(answer, whole("generate", generate, 0), None if seed is None else seed_of(seed))
-    asked = question(model, text, position, token, given, truncate)
-    other = None if against is None else token_number(model, against)
+    if kind == TOKEN:
+        asked = question(model, text, position, token, given, truncate)
+        reading = read.of_tokens(model, asked)
+    elif kind == CLASS:
+        asked, reading = read.of_classes(model, text, position, label, truncate)
+    else:
+        asked, reading = read.of_similarity(model, text, similar_to, pooling, truncate)
+    other = None if against is None else (token_number if kind == TOKEN else read.class_number)(model, against)
     by_span = None if spans is None else spans_of(asked.encoded, spans, asked.answer)
     _check_through(through, names, asked, together)
-    data, predicted = _measured(model, asked, other, names, together, components, memory_limit, progress, alternatives)
+    way = _Way(names, other, together, components, memory_limit, progress, alternatives)
+    data, predicted = _measured(model, asked, reading, way)
     data |= {} if by_span is None else _by_span(data, by_span)
     if through is not None:
         carried, by_them = hops.through(data["share"][1][:, 0], asked.positions, asked.answer or 0)
         data |= {"carried": (("predicted", "source"), carried), "carried_through": (("predicted",), by_them)}
     options = {"against": other, "position": asked.positions, "together": together}
-    attributes = provenance(model, names, options) | _texts(asked)
-    return xarray.Dataset(data, _coordinates(model, asked, predicted, by_span, data, together), attributes)
+    options |= {} if similar_to is None else {"pooling": pooling}
+    attributes = provenance(model, names, options) | _texts(asked) | {"predicts": kind, "of": reading.of}
+    return xarray.Dataset(data, _coordinates(model, asked, reading, predicted, by_span, data, together), attributes)
 
 
-def measures_of(model: Model, measures: str | Iterable[str], components: bool = False) -> list[str]:
+def measures_of(model: Model, measures: str | Iterable[str], components: bool = False, kind: str = TOKEN) -> list[str]:
     """The measures of a prediction that were asked for; refused where the model does not give them."""
     names = [measures] if isinstance(measures, str) else list(measures)
     if unknown := [name for name in names if name not in NEEDS]:
@@ -119,10 +154,10 @@ def measures_of(model: Model, measures: str | Iterable[str], components: bool = 
         raise BadInput(f"No measure of the prediction was asked for; there are: {', '.join(NEEDS)}.")
     if components and "share" not in names:
         raise BadInput("Components are those of shares; ask for 'share' as well (measures=).")
-    stages_of(model.anatomy)  # refuses a model without a head
+    read.check_given(model, kind)
     for name in names:
-        if lacking := sorted((NEEDS[name] | {"lm_head"}) - model.gives):
-            rest = [other for other in NEEDS if NEEDS[other] | {"lm_head"} <= model.gives]
+        if lacking := sorted((NEEDS[name] | {read.NEEDS[kind]}) - model.gives):
+            rest = given_by(model, kind)
             raise Unsupported(
                 f"{name!r} needs {', '.join(lacking)}, which the family {model.anatomy.family!r} does not give; "
                 + (f"ask for {rest[0]!r} alone (measures=)." if rest else "take another model.")
@@ -133,6 +168,11 @@ def measures_of(model: Model, measures: str | Iterable[str], components: bool = 
             " not made of the states of a layer alone."
         )
     return names
+
+
+def given_by(model: Model, kind: str) -> list[str]:
+    """The measures that this model gives of such a prediction."""
+    return [name for name in NEEDS if NEEDS[name] | {read.NEEDS[kind]} <= model.gives]
 
 
 def _check_through(through: str | None, names: list[str], asked: Question, together: bool) -> None:
@@ -147,37 +187,41 @@ def _check_through(through: str | None, names: list[str], asked: Question, toget
         )
 
 
-def _measured(
-    model: Model,
-    asked: Question,
-    other: int | None,
-    names: list[str],
-    together: bool,
-    components: bool,
-    memory_limit: int | None,
-    progress: Callable[[int, int], None] | None,
-    alternatives: int,
-) -> tuple[Arrays, list[Predicted]]:
-    anatomy, batch = model.anatomy, asked.encoded.batch
-    plan = planned(model, len(asked.encoded.tokens), 1 if together else len(asked.positions), names, memory_limit)
-    way = Way(together, plan.portion, components, _Steps(progress, plan.steps).one)
+@dataclass(frozen=True)
+class _Way:
+    """What is measured of a question, and how."""
+
+    names: Sequence[str]
+    other: int | None = None
+    together: bool = False
+    components: bool = False
+    memory_limit: int | None = None
+    progress: Callable[[int, int], None] | None = None
+    alternatives: int = 1
+
+
+def _measured(model: Model, asked: Question, reading: Reading, asks: _Way) -> tuple[Arrays, list[Predicted]]:
+    anatomy, batch, names = model.anatomy, asked.encoded.batch, asks.names
+    count = 1 if asks.together else len(asked.positions)
+    plan = planned(model, len(asked.encoded.tokens), count, names, asks.memory_limit)
+    way = Way(asks.together, plan.portion, asks.components, _Steps(asks.progress, plan.steps).one)
     data: Arrays = {}
     predicted: list[Predicted] = []
 
     def predictions(last: Tensor) -> list[Predicted]:
         """Found out from the first pass that is made."""
         if not predicted:
-            scored = logits(anatomy, last[asked.positions])
-            tokens = asked.tokens or scored.argmax(dim=-1).tolist()
-            _check_against(model, tokens, other)
-            predicted.extend(Predicted(*pair, other) for pair in zip(asked.positions, tokens, strict=True))
-            data.update(_about(model, scored, predicted, together, alternatives))
+            scored = reading.readout.scored(last)
+            numbers = asked.tokens or scored.argmax(dim=-1).tolist()
+            _check_against(reading, numbers, asks.other)
+            predicted.extend(Predicted(number, asks.other) for number in numbers)
+            data.update(_about(reading, scored, predicted, asks))
         return predicted
 
     with torch.autocast(model.device.type, enabled=False), torch.no_grad():
         if "share" in names:
             passed = Backwards.of(anatomy, batch, plan.kept, way.progress)
-            parts = shares(passed, predictions(passed.states[-1]), way)
+            parts = shares(passed, reading.readout, predictions(passed.states[-1]), way)
             data |= {"share": (DIMS, _numpy(parts.share)), "bias": (DIMS[:2], _numpy(parts.bias))}
             if parts.components is not None and parts.component_bias is not None:
                 axes = ("predicted", "block", "component", "source")
@@ -187,7 +231,7 @@ def _measured(
         if "dependence" in names:
             with linearised(anatomy, batch, attending=False) as chain:
                 way.progress()
-                lengths = dependence(anatomy, chain, predictions(chain.steps[-1].output), way)
+                lengths = dependence(reading.readout, chain, predictions(chain.steps[-1].output), way)
             data["dependence"] = DIMS, _numpy(lengths)
     return data, predicted
 
@@ -196,7 +240,7 @@ def accounted(
     model: Model, asked: Question, names: list[str], room: int | None = None
 ) -> tuple[Arrays, list[Predicted]]:
     """The arrays of `why`, each token's best alternative among them; the same room gives the same last digits."""
-    return _measured(model, asked, None, names, False, False, room, None, 1)
+    return _measured(model, asked, read.of_tokens(model, asked), _Way(names, memory_limit=room))
 
 
 class _Steps:
@@ -211,28 +255,34 @@ class _Steps:
             self.progress(min(self.done, self.total), self.total)
 
 
-def _about(
-    model: Model, scored: Tensor, predicted: list[Predicted], together: bool, alternatives: int
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The logit, or the difference of two, of the token its probability and place, and the model's best tokens."""
-    tokens = torch.tensor([each.token for each in predicted], device=scored.device)
+def _about(reading: Reading, scored: Tensor, predicted: list[Predicted], asks: _Way) -> Arrays:
+    """The logit, or the difference of two, of the token its probability and place, and the model's best tokens; what
+    there is of these.
+    """
+    numbers = torch.tensor([each.token for each in predicted], device=scored.device)
     rows = torch.arange(len(predicted), device=scored.device)
-    value = scored[rows, tokens]
-    if predicted[0].against is not None:
-        value = value - scored[:, predicted[0].against]
-    logs = scored.log_softmax(dim=-1)
-    if together:
-        about = {"logit": value.sum(dim=0, keepdim=True), "probability": logs[rows, tokens].sum(0, True).exp()}
+    value, logs = scored[rows, numbers], reading.readout.logs(scored)
+    if asks.other is not None:
+        value = value - scored[:, asks.other]
+    if asks.together:
+        about = {"logit": value.sum(dim=0, keepdim=True), "probability": logs[rows, numbers].sum(0, True).exp()}
         return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()}
-    best = logs.topk(min(alternatives, logs.shape[-1]), dim=-1)
-    names = [pieces(model.tokenizer, row) for row in best.indices.tolist()]
+    about = {"logit": value}
+    if reading.readout.odds != NONE:
+        about["probability"] = logs.exp()[rows, numbers]
+    if reading.kind != SIMILARITY:
+        about["place"] = place(scored, numbers)
+    if scored.shape[-1] == 1:
+        return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()}
+    best = logs.topk(min(asks.alternatives, logs.shape[-1]), dim=-1)
     axes = ("predicted", "alternative")
-    about = {"logit": value, "probability": logs.exp()[rows, tokens], "place": place(scored, tokens)}
-    return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()} | {
-        "alternative_probability": (axes, _numpy(best.values.exp())),
-        "alternative_token": (axes, np.array(names)),
+    others: Arrays = {
+        "alternative_token": (axes, np.array([reading.names(row) for row in best.indices.tolist()])),
         "alternative_token_id": (axes, _numpy(best.indices)),
     }
+    if "probability" in about:
+        others["alternative_probability"] = axes, _numpy(best.values.exp())
+    return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()} | others
 
 
 def _by_span(data: Arrays, spans: Spans) -> Arrays:
@@ -244,17 +294,25 @@ def _by_span(data: Arrays, spans: Spans) -> Arrays:
     return sums
 
 
-def _check_against(model: Model, tokens: list[int], other: int | None) -> None:
-    if other in tokens:
-        name = pieces(model.tokenizer, [other])[0]
-        raise BadInput(f"{name!r} is what is predicted itself; name another token to compare it with.")
+def _check_against(reading: Reading, numbers: list[int], other: int | None) -> None:
+    if other is not None and other in numbers:
+        name = reading.names([other])[0]
+        raise BadInput(f"{name!r} is what is predicted itself; name another {reading.kind} to compare it with.")
 
 
 def _coordinates(
-    model: Model, asked: Question, predicted: list[Predicted], spans: Spans | None, data: Arrays, together: bool
+    model: Model,
+    asked: Question,
+    reading: Reading,
+    predicted: list[Predicted],
+    spans: Spans | None,
+    data: Arrays,
+    together: bool,
 ) -> Mapping[str, Any]:
     numbers = [each.token for each in predicted]
-    tokens = pieces(model.tokenizer, numbers)
+    tokens = reading.names(numbers)
+    if reading.kind == SIMILARITY:  # the other text is no entry of a vocabulary
+        numbers = [-1]
     other = [each.against for each in predicted if each.against is not None]
     if together:
         text = asked.encoded.sentence.text
@@ -270,7 +328,7 @@ def _coordinates(
     }
     if other:
         coordinates |= {
-            "against_token": ("predicted", pieces(model.tokenizer, other)),
+            "against_token": ("predicted", reading.names(other)),
             "against_token_id": ("predicted", other),
         }
     if asked.answer is not None:

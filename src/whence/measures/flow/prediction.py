@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.func import vjp, vmap
 
 from whence.errors import VerificationFailed
-from whence.linear.secant import Backwards, head_at, precise_head
+from whence.linear.secant import Backwards
 from whence.linear.steps import Branches
 from whence.measures.flow.components import components
+from whence.measures.flow.readout import Readout, of_tokens
 from whence.models.anatomy import Anatomy
-from whence.models.precision import single
 from whence.models.tangent import Chain, Step
 
 # how far the parts' sum may be from the logit, of the size of the parts: rounding over as many layers
@@ -30,9 +30,8 @@ Progress = Callable[[], None]
 
 @dataclass(frozen=True)
 class Predicted:
-    """A token of the vocabulary at a position of the text, perhaps against another token."""
+    """One of the scores of a prediction, perhaps against another one of them: a token's or a class's number."""
 
-    position: int
     token: int
     against: int | None = None
 
@@ -69,11 +68,14 @@ class Way:
     progress: Progress = lambda: None
 
 
-def shares(passed: Backwards, predicted: Sequence[Predicted], way: Way) -> Shares:
-    """What each token's state at each layer gave to these predictions, exact; checked to add up at every layer."""
+def shares(passed: Backwards, readout: Readout, predicted: Sequence[Predicted], way: Way) -> Shares:
+    """What each token's state at each layer gave to these predictions, exact; checked to add up at every layer.
+
+    There is one of the `predicted` for every prediction of the readout.
+    """
     last = passed.states[-1]
     with torch.no_grad():
-        logit, covectors, bias = _started(passed.anatomy, last, predicted)
+        logit, covectors, bias = _started(readout, last, predicted)
         if way.together:
             logit, covectors, bias = (values.sum(dim=0, keepdim=True) for values in (logit, covectors, bias))
         parts, biases, blocks = [_part(covectors, last)], [bias.clone()], []
@@ -91,13 +93,14 @@ def shares(passed: Backwards, predicted: Sequence[Predicted], way: Way) -> Share
 
 
 def dependence(
-    anatomy: Anatomy, chain: Chain, predicted: Sequence[Predicted], way: Way
+    readout: Readout, chain: Chain, predicted: Sequence[Predicted], way: Way
 ) -> Float[Tensor, "p layer source"]:
-    """|d log p / d h^l_j| for every layer from 0 and every token; of log p - log q where it is against another.
+    """|d log p / d h^l_j| for every layer from 0 and every token; of log p - log q where it is against another, and of
+    the score itself where there is no probability.
 
     Where predictions are taken as one, it is the derivative of the log-probability of all of them.
     """
-    covectors = _gradients(anatomy, chain.steps[-1].output, predicted)
+    covectors = _gradients(readout, chain.steps[-1].output, predicted)
     covectors = covectors.sum(dim=0, keepdim=True) if way.together else covectors
     lengths = [covectors.norm(dim=-1)]
     for step in reversed(chain.steps):
@@ -113,27 +116,23 @@ def _by_layer(backwards: Sequence[Tensor], like: Tensor) -> Float[Tensor, "p lay
 
 
 def logits(anatomy: Anatomy, states: Float[Tensor, "*p m"]) -> Float[Tensor, "*p v"]:
-    """All that the head, as it was checked against the model, makes of states of the last layer."""
-    head, device = precise_head(anatomy), states.device
-    states = states.to(head.decoder.weight.device)
-    for step in (anatomy.final_norm, anatomy.narrowing):
-        states = states if step is None else single(step)(states)
-    return head(states).to(device)
+    """All that the LM head, as it was checked against the model, makes of states of the last layer."""
+    return of_tokens(anatomy, [0], 1).of_states(states)
 
 
 def _started(
-    anatomy: Anatomy, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]
+    readout: Readout, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, "p t m"], Float[Tensor, " p"]]:
-    """Each logit, its covector at the last layer, and what the head's constants gave to it."""
+    """Each score, its covector at the last layer, and what the constants of the readout gave to it."""
     logit, bias = (last.new_zeros(len(predicted)) for _ in range(2))
     covectors = last.new_zeros(len(predicted), *last.shape)
-    device = precise_head(anatomy).decoder.weight.device
     for place, each in enumerate(predicted):
-        state = last[each.position][None]
-        head, signs = head_at(anatomy, state, each.tokens), last.new_tensor(each.signs)
-        logit[place] = logits(anatomy, state[0])[each.tokens] @ signs
-        constants = bias.new_zeros(1, device=device)
-        covectors[place, each.position] = head.pull(signs[None, None].to(device), constants)[0, 0].to(last.device)
+        tokens = readout.tokens(place).to(last.device)
+        states, signs = last[tokens], last.new_tensor(each.signs, device=readout.device)
+        logit[place] = (readout.scored_at(place, states)[each.tokens] @ signs).to(last.device)
+        constants = bias.new_zeros(1, device=readout.device)
+        pulled = readout.chain(place, states, each.tokens).pull(signs[None, None], constants)[0]
+        covectors[place, tokens] = pulled.to(last.device)
         bias[place] = constants[0].to(last.device)
     return logit, covectors, bias
 
@@ -170,15 +169,16 @@ def _stacked(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | tup
     return torch.stack(parts, dim=1), torch.stack(biases, dim=1)
 
 
-def _gradients(anatomy: Anatomy, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]) -> Float[Tensor, "p t m"]:
+def _gradients(readout: Readout, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]) -> Float[Tensor, "p t m"]:
     """d log p of each prediction by the states of the last layer."""
     gradients = last.new_zeros(len(predicted), *last.shape)
     for place, each in enumerate(predicted):
+        tokens = readout.tokens(place).to(last.device)
         with torch.enable_grad():
-            state = last[each.position].detach().requires_grad_()
-            logs = logits(anatomy, state).log_softmax(dim=-1)
+            states = last[tokens].detach().requires_grad_()
+            logs = readout.logs(readout.scored_at(place, states))
             value = logs[each.tokens] @ logs.new_tensor(each.signs)
-            gradients[place, each.position] = torch.autograd.grad(value, state)[0]
+            gradients[place, tokens] = torch.autograd.grad(value, states)[0]
     return gradients
 
 

@@ -7,7 +7,7 @@ import { partsOf } from "./story.js";
 
 /**
  * @typedef {import("./data.js").Data} Data
- * @typedef {{ position: number, token: string, at: string, probability: number, logit: number, rank: number | null,
+ * @typedef {{ position: number, token: string, at: string, chance: string, logit: number, rank: number | null,
  *   place: number, against: string, alternatives: [string, number][], ids: number[], settled: number | null,
  *   finding: string, title: string, because: string, depth: number[] | null, bias: number[],
  *   sizes: (number | null)[] }} Predicted  `place` is where its token stands in the text, -1 where it does not; `sizes`
@@ -138,7 +138,7 @@ export function storyOf(data, at, token) {
   return {
     id: JSON.stringify([data.attrs.text, one.position, one.token, one.against]),
     title: one.title,
-    strong: [one.token, percent(one.probability)],
+    strong: [one.token, one.chance],
     because: one.because,
     made: said(words.made, { what }),
     words: data.tokens,

@@ -4,7 +4,7 @@
 import { said } from "../core/data.js";
 import { announce, h, hush, once, tell } from "../core/dom.js";
 import { layerName, quoted } from "../core/explained.js";
-import { inkOn, number, percent, scale } from "../core/scale.js";
+import { inkOn, number, scale } from "../core/scale.js";
 import { roving } from "../core/walk.js";
 
 /**
@@ -97,12 +97,12 @@ function build(container, data) {
   const { words, predicted } = data,
     choose = predicted.some(({ place }) => place >= 0) ? words.answer : words.predictions,
     look = { type: "button", onpointerleave: hush };
-  const asked = predicted.map(({ token, probability }) =>
+  const asked = predicted.map(({ token, chance }) =>
     h(
       "button",
-      { ...look, class: "token", dir: "auto", "aria-label": `${token}, ${percent(probability)}` },
+      { ...look, class: "token", dir: "auto", "aria-label": `${token}, ${chance}` },
       token,
-      h("small", {}, ` ${percent(probability)}`),
+      h("small", {}, ` ${chance}`),
     ),
   );
   const shown = new Set(predicted.map(({ place }) => place));
