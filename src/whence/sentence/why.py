@@ -139,7 +139,7 @@ def why(
     if through is not None:
         carried, by_them = hops.through(data["share"][1][:, 0], asked.positions, asked.answer or 0)
         data |= {"carried": (("predicted", "source"), carried), "carried_through": (("predicted",), by_them)}
-    options = {"against": other, "position": asked.positions, "together": together}
+    options: dict[str, object] = {"against": other, "position": asked.positions, "together": together}
     options |= {} if similar_to is None else {"pooling": pooling}
     attributes = provenance(model, names, options) | _texts(asked) | {"predicts": kind, "of": reading.of}
     return xarray.Dataset(data, _coordinates(model, asked, reading, predicted, by_span, data, together), attributes)
