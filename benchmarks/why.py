@@ -19,6 +19,7 @@ from whence.measures.flow.contribution import jacobian
 from whence.measures.flow.decomposition import decomposition
 from whence.measures.flow.plan import planned
 from whence.measures.flow.prediction import Predicted, Way, dependence, shares
+from whence.measures.flow.readout import Readout, of_tokens
 from whence.models.block import Batch
 from whence.models.capture import run
 from whence.models.linearise import linearised
@@ -57,7 +58,7 @@ def _why(name: str, model: Model, lengths: tuple[int, ...]) -> None:
     """One prediction, by its parts and by its derivative, in plain passes with logits."""
     ratios, seconds = {}, {}
     for tokens in lengths:
-        batch, asked = _text(model, tokens), [Predicted(tokens - 1, 5)]
+        batch, asked = _text(model, tokens), [Predicted(5)]
         jobs = {
             "plain": lambda batch=batch: _plain(model, batch),
             "share": lambda batch=batch, asked=asked: _shares(model, batch, asked),
@@ -89,12 +90,19 @@ def _long(name: str, model: Model) -> None:
 
 def _shares(model: Model, batch: Batch, asked: list[Predicted]) -> Tensor:
     with torch.no_grad():
-        return shares(Backwards.of(model.anatomy, batch, model.anatomy.layers), asked, Way()).share
+        passed = Backwards.of(model.anatomy, batch, model.anatomy.layers)
+        return shares(passed, _last(model, batch), asked, Way()).share
 
 
 def _dependence(model: Model, batch: Batch, asked: list[Predicted]) -> Tensor:
     with torch.no_grad(), linearised(model.anatomy, batch, attending=False) as chain:
-        return dependence(model.anatomy, chain, asked, Way())
+        return dependence(_last(model, batch), chain, asked, Way())
+
+
+def _last(model: Model, batch: Batch) -> Readout:
+    """The LM head behind the last token."""
+    count = batch.ids.shape[1]
+    return of_tokens(model.anatomy, [count - 1], count)
 
 
 def _plain(model: Model, batch: Batch) -> Tensor:

@@ -10,6 +10,7 @@ from whence.linear.secant import Backwards
 from whence.measures.flow.contribution import jacobian, jacobian_local
 from whence.measures.flow.decomposition import decomposition
 from whence.measures.flow.prediction import Predicted, Way, dependence, shares
+from whence.measures.flow.readout import of_tokens
 from whence.models.capture import walk
 from whence.models.linearise import linearised
 from whence.models.locate import locate
@@ -20,15 +21,15 @@ TOKENS = 5
 
 def numbers(anatomy):
     """What a measure of each kind gives."""
-    given, predicted = batch([TOKENS]), [Predicted(TOKENS - 1, 7)]
+    given, predicted, readout = batch([TOKENS]), [Predicted(7)], of_tokens(anatomy, [TOKENS - 1], TOKENS)
     yield jacobian(anatomy, given, mode="exact").norms
     yield jacobian(anatomy, given, mode="exact", targets=[1], layers=[1, 3]).norms
     yield jacobian(anatomy, given, mode="sketch", error=0.2).norms
     yield jacobian_local(anatomy, given).norms[-1]
     yield decomposition(anatomy, given).length
-    yield shares(Backwards.of(anatomy, given, 2), predicted, Way()).share
+    yield shares(Backwards.of(anatomy, given, 2), readout, predicted, Way()).share
     with linearised(anatomy, given, attending=False) as chain:
-        yield dependence(anatomy, chain, predicted, Way())
+        yield dependence(readout, chain, predicted, Way())
 
 
 @pytest.mark.parametrize("name", ["llama", "bert"])
