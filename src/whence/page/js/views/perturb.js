@@ -7,7 +7,6 @@ import { called, said } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 import { quoted, storyOf } from "../core/explained.js";
 import { figure } from "../core/figure.js";
-import { percent } from "../core/scale.js";
 import { chosen } from "../core/state.js";
 import { entered } from "../core/walk.js";
 import * as hero from "./hero.js";
@@ -60,7 +59,7 @@ export function render(container, data, state, palette) {
 /** What became of the prediction. @param {Explained} before @param {Explained} after */
 function becomes({ words, predicted: [was] }, { predicted: [is] }) {
   const names = { before: quoted(was.token), after: quoted(is.token) },
-    chances = { chance: percent(was.probability), other: percent(is.probability) };
+    chances = { chance: was.chance, other: is.chance };
   return said(was.token === is.token ? words.stays : words.becomes, { ...names, ...chances });
 }
 
