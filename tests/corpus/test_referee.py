@@ -11,7 +11,7 @@ from tests import tiny
 from tests.families import build
 from whence.corpus import rankings
 from whence.corpus.referee import Setting, judged, referee
-from whence.corpus.subjects import CLASS, HIDDEN, NEXT, PLANTED, asked, prepared, tasks
+from whence.corpus.subjects import CLASS, HIDDEN, NEXT, PLANTED, prediction_of, prepared, tasks
 from whence.errors import Unsupported
 from whence.faithfulness.edits import EDITS
 from whence.text.sentence import MASK, Sentence
@@ -130,7 +130,7 @@ def test_scores_by_layer_are_those_of_the_measures(model, found):
 def test_gradient_times_input_is_the_logits_own():
     """By autograd through the model's input embeddings, in a decoder, whose layer 0 is nothing else."""
     model = whence.load(build("llama", pad_token_id=0), tiny.tokenizer())
-    prediction = asked(model, Sentence("ada bo cy dee ed fay gus"))
+    prediction = prediction_of(model, Sentence("ada bo cy dee ed fay gus"))
     ids = prediction.question.encoded.batch.ids
     embeddings = model.model.get_input_embeddings()(ids).detach().requires_grad_()
     logs = model.model.eval()(inputs_embeds=embeddings).logits[0, prediction.subject.position].log_softmax(dim=-1)
@@ -156,7 +156,7 @@ def test_a_planted_fact_is_asked_for_and_only_what_stands_before_may_go(builtin)
     texts = [Sentence("The old cat slept on the mat all day. It rained in the little town.")]
     first, second = prepared(builtin, PLANTED, texts, 2)
     assert first == prepared(builtin, PLANTED, texts, 1)[0] and first.document != second.document
-    prediction = asked(builtin, first)
+    prediction = prediction_of(builtin, first)
     tokens = prediction.question.encoded.tokens
     assert tokens[prediction.subject.position] == "[MASK]"
     assert builtin.tokenizer.decode([prediction.subject.token]) == first.labels["answer"].lower()
@@ -204,7 +204,7 @@ def test_a_referee_that_was_stopped_resumes(model, tmp_path, monkeypatch):
 
 def test_one_after_the_other_is_the_same_as_together(model):
     """Rows are padded to one length; a prediction's numbers do not depend on which rows went with which."""
-    prediction = asked(model, Sentence(TEXT))
+    prediction = prediction_of(model, Sentence(TEXT))
     setting = Setting.of(model, 1, rankings.SLOW)
     together = judged(model, setting, prediction, 0)
     with pytest.MonkeyPatch.context() as patch:

@@ -100,7 +100,7 @@ def test_wanted_vectors(made):
     assert hidden[:, 0].tolist() == [40, 50, 60, 70, 80, 0, 10, 20]
     assert torch.equal(wanted * 10, hidden + 10)
     for piece in task.pieces(np.array([0, 1])):
-        assert torch.equal(piece.wanted[piece.asked] * 10, piece.hidden[piece.asked] + 10)
+        assert torch.equal(piece.wanted[piece.tested] * 10, piece.hidden[piece.tested] + 10)
 
 
 def test_a_huge_candidate_makes_no_ties_of_the_others(made):

@@ -150,9 +150,9 @@ class _Fit:
                 reached = max(fitted.errors())
                 if count == whole_corpus or (error is not None and reached <= error):
                     about = self._about(digest(work.hashes))
-                    found = fitted.lens(about, self.model.anatomy.layers, linear)
-                    work.finish(partial(_packed, found))
-                    return found
+                    lens = fitted.lens(about, self.model.anatomy.layers, linear)
+                    work.finish(partial(_packed, lens))
+                    return lens
             assert error is not None
             needed = count * min(4.0, max(1.0, (reached / error) ** 2)) if reached == reached else 2 * count
             count = min(whole_corpus, max(count + size, -int(-needed // size) * size))
@@ -211,9 +211,9 @@ class _Worker:
             return prepared
         device = self.model.model.device.type
         with threads(self.plan.threads), torch.no_grad(), torch.autocast(device, enabled=False):
-            each = [self._of_text(batch) for batch in prepared.batches]
-        total = torch.stack([matrices for matrices, _ in each]).sum(dim=0) if len(each) > 1 else each[0][0]
-        return replace(prepared, total=total, states=torch.cat([states for _, states in each], dim=1))
+            fits = [self._of_text(batch) for batch in prepared.batches]
+        total = torch.stack([matrices for matrices, _ in fits]).sum(dim=0) if len(fits) > 1 else fits[0][0]
+        return replace(prepared, total=total, states=torch.cat([states for _, states in fits], dim=1))
 
     def write(self, prepared: _Prepared) -> dict[str, Any]:
         """The record of the part, once its matrices are in the store."""
@@ -251,18 +251,18 @@ class _Fitted:
 
     @classmethod
     def of(cls, store: Store, plan: Plan) -> "_Fitted":
-        found = cls(plan, [], [], [])
+        fitted = cls(plan, [], [], [])
         for number in part_numbers(store):
             record, data = read_record(store, number, RECORD), store.read(_name(number))
             if record is None or data is None or not record["sentences"]:
                 continue
-            found._add(load(data), record["sentences"])
-        if not found.texts:
+            fitted._add(load(data), record["sentences"])
+        if not fitted.texts:
             raise BadInput(
                 f"No text of the corpus is long enough: with {plan.skip} tokens skipped none was left;"
                 " give longer texts, or skip fewer (skip, --skip)."
             )
-        return found
+        return fitted
 
     def _add(self, part: dict[str, Tensor], texts: int) -> None:
         """To the groups in turn."""
@@ -297,8 +297,8 @@ class _Fitted:
         return Lens(self.plan.layers, self.groups(), tuple(self.texts), fit, about, tuple(self.errors()))
 
 
-def _packed(found: Lens, numbers: list[int]) -> dict[str, bytes]:
-    return {FILE: tensors.packed(*content(found))}
+def _packed(lens: Lens, numbers: list[int]) -> dict[str, bytes]:
+    return {FILE: tensors.packed(*content(lens))}
 
 
 def _name(number: int) -> str:

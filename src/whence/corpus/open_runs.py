@@ -50,8 +50,8 @@ class Runs(Mapping[str, Run]):
 
     def table(self, name: str, columns: list[str] | None = None) -> pandas.DataFrame:
         """A table of all runs, such as tokens, with the model in the first column."""
-        rows = [(model, run.arrow(name).to_table(columns=columns).to_pandas()) for model, run in self.items()]
-        table = pandas.concat([each.assign(**{MODEL: model}) for model, each in rows], ignore_index=True)
+        tables = [(model, run.arrow(name).to_table(columns=columns).to_pandas()) for model, run in self.items()]
+        table = pandas.concat([rows.assign(**{MODEL: model}) for model, rows in tables], ignore_index=True)
         return table[[MODEL, *(column for column in table if column != MODEL)]]
 
     def __repr__(self) -> str:

@@ -75,7 +75,7 @@ class Collected:
         rows = [self._rows(key, moments, layers) for key, moments in self.moments.items()]
         if not rows:  # every sentence of the part was skipped
             return SCHEMA.empty_table()
-        return as_table({name: np.concatenate([each[name] for each in rows]) for name in SCHEMA.names})
+        return as_table({name: np.concatenate([row[name] for row in rows]) for name in SCHEMA.names})
 
     def _rows(self, key: tuple[str, str, str], moments: Moments, layers: tuple[int, ...]) -> dict[str, np.ndarray]:
         (name, kind, by), places = key, np.nonzero(moments.count)

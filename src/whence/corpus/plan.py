@@ -156,14 +156,14 @@ def _of_predictions(model: Model, named: Sequence[str | Options], parameters: Ma
     if parameters["maps"]:
         raise BadInput(f"{WHY!r} has no maps; its shares and dependences are all in the table of pairs.")
     _check(parameters)
-    asked = (0,) if parameters["layers"] is None else parameters["layers"]
+    chosen = (0,) if parameters["layers"] is None else parameters["layers"]
     counts = {name: whole(name, parameters[name], least, most) for name, (least, most) in COUNTS.items()}
     variables = {variable: None for name in named for variable in PREDICTIONS[str(name)]}
     return Plan(
         measures=(WHY,),
         variables=tuple(measures_of(model, list(variables))),
         options={},
-        layers=tuple(sorted(set(layers(asked, 0, model.anatomy.layers, some=True)))),
+        layers=tuple(sorted(set(layers(chosen, 0, model.anatomy.layers, some=True)))),
         by=(),
         maps=False,
         too_long=parameters["too_long"],

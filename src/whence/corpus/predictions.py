@@ -42,9 +42,9 @@ class Explainer:
     def do(self, part: Part) -> dict[str, Any]:
         return self.write(self.measure(self.prepare(part)))
 
-    def prepare(self, part: Part) -> "Asked":
+    def prepare(self, part: Part) -> "Prepared":
         """The questions of the part's sentences, and those left out with the reason."""
-        kept, skipped = Asked(part, [], [], []), []
+        kept, skipped = Prepared(part, [], [], []), []
         for number, sentence in enumerate(part.sentences, part.first):
             try:
                 kept.questions.append(asked_of(self.model, sentence, self.plan.too_long == "truncate"))
@@ -56,47 +56,47 @@ class Explainer:
                 kept.numbers.append(number)
         return replace(kept, skipped=skipped)
 
-    def measure(self, asked: "Asked") -> "Asked":
+    def measure(self, prepared: "Prepared") -> "Prepared":
         with threads(self.plan.threads):
-            for each in asked.questions:
-                self._claim(each)
-                data, _ = accounted(self.model, each, list(self.plan.variables), ROOM)
-                asked.found.append({name: values for name, (_, values) in data.items()})
-        return asked
+            for question in prepared.questions:
+                self._claim(question)
+                data, _ = accounted(self.model, question, list(self.plan.variables), ROOM)
+                prepared.arrays.append({name: values for name, (_, values) in data.items()})
+        return prepared
 
-    def write(self, asked: "Asked") -> dict[str, Any]:
+    def write(self, prepared: "Prepared") -> dict[str, Any]:
         """The record of the part, once its tables are in the store."""
         about = {
-            "sha256": asked.part.sha256,
+            "sha256": prepared.part.sha256,
             "too_long": self.plan.too_long,
-            "sentences": len(asked.numbers),
-            "tokens": sum(len(each.positions) for each in asked.questions),
-            "skipped": asked.skipped,
+            "sentences": len(prepared.numbers),
+            "tokens": sum(len(question.positions) for question in prepared.questions),
+            "skipped": prepared.skipped,
         }
         sentences = [
-            coded(number, each.encoded, self.model.tokenizer)
-            for number, each in zip(asked.numbers, asked.questions, strict=True)
+            coded(number, question.encoded, self.model.tokenizer)
+            for number, question in zip(prepared.numbers, prepared.questions, strict=True)
         ]
-        answers = list(zip(sentences, asked.questions, asked.found, strict=True))
+        answers = list(zip(sentences, prepared.questions, prepared.arrays, strict=True))
         tables = prediction_tables.tables(self.model, answers, self.plan)
         return write_part(
-            self.store, asked.part.number, {name: as_parquet(table) for name, table in tables.items()}, about
+            self.store, prepared.part.number, {name: as_parquet(table) for name, table in tables.items()}, about
         )
 
-    def _claim(self, asked: Question) -> None:
-        tokens = len(asked.encoded.tokens)
-        plan = planned(self.model, tokens, len(asked.positions), self.plan.variables, ROOM)
+    def _claim(self, question: Question) -> None:
+        tokens = len(question.encoded.tokens)
+        plan = planned(self.model, tokens, len(question.positions), self.plan.variables, ROOM)
         claim(resident(plan.takes), tokens, self.model.device, None, REMEDY)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A part in progress: its questions by number, what was found for each so far, and what was left out."""
+class Prepared:
+    """A part in progress: its questions by number, the arrays of each so far, and what was left out."""
 
     part: Part
     numbers: list[int]
     questions: list[Question]
-    found: list[dict[str, np.ndarray]]
+    arrays: list[dict[str, np.ndarray]]
     skipped: Iterable[dict[str, Any]] = ()
 
 

@@ -8,7 +8,7 @@ import torch
 import xarray
 from jaxtyping import Float
 
-from whence.corpus.subjects import Asked
+from whence.corpus.subjects import Prediction
 from whence.measures.options import Contribution
 from whence.measures.registry import DERIVATIVES, HEADS, MAP, SECANT, Variable, measures
 from whence.models.intervene import classifies, input_gradient
@@ -77,7 +77,7 @@ def layered(model: Model, without: Collection[str] = ()) -> list[str]:
 
 def judged(model: Model, without: Collection[str] = ()) -> list[str]:
     """The names of the rankings, baselines last."""
-    names = [each for name in layered(model, without) for each in _named(name)]
+    names = [ranking for name in layered(model, without) for ranking in _named(name)]
     return [*names, GRADIENT_INPUT, f"{GRADIENT_INPUT}, {SIZE}", POSITION, RANDOM]
 
 
@@ -104,16 +104,16 @@ def _mean(known: np.ndarray) -> np.ndarray:
     return known.mean(axis=0)
 
 
-def rankings(model: Model, asked: Asked, seed: int, without: Collection[str] = ()) -> Rankings:
+def rankings(model: Model, prediction: Prediction, seed: int, without: Collection[str] = ()) -> Rankings:
     """The scores of every candidate by every measure; NaN where a measure has nothing to say."""
-    subject = asked.subject
+    subject = prediction.subject
     places, position = list(subject.candidates), subject.position
-    by_layer = {name: values[:, places] for name, values in _by_layer(model, asked, without)}
+    by_layer = {name: values[:, places] for name, values in _by_layer(model, prediction, without)}
     scores: dict[str, np.ndarray] = {}
     for name, values in by_layer.items():
         known = values[~np.isnan(values).all(axis=1)]
-        scores |= {each: read(known) if len(known) else values[0] for each, read in _named(name).items()}
-    product = _gradient_input(model, asked)[places]
+        scores |= {ranking: read(known) if len(known) else values[0] for ranking, read in _named(name).items()}
+    product = _gradient_input(model, prediction)[places]
     return Rankings(
         scores
         | {GRADIENT_INPUT: product, f"{GRADIENT_INPUT}, {SIZE}": np.abs(product)}
@@ -124,14 +124,14 @@ def rankings(model: Model, asked: Asked, seed: int, without: Collection[str] = (
 
 
 def _by_layer(
-    model: Model, asked: Asked, without: Collection[str]
+    model: Model, prediction: Prediction, without: Collection[str]
 ) -> Iterator[tuple[str, Float[np.ndarray, "layer s"]]]:
     if names := of_prediction(model):
-        arrays, _ = accounted(model, asked.question, names)
+        arrays, _ = accounted(model, prediction.question, names)
         yield from ((name, arrays[name][1][0].astype(np.float64)) for name in names)
     wanted = maps(model, without)
     requests = [Contribution(error=ERROR) if name == "contribution" else name for name in wanted]
-    dataset = measure(model, asked.sentence, requests, targets=[asked.subject.position], truncate=True)
+    dataset = measure(model, prediction.sentence, requests, targets=[prediction.subject.position], truncate=True)
     for name, variable in wanted.items():
         yield name, _row(dataset, name, variable, model.anatomy.layers)
 
@@ -147,13 +147,13 @@ def _row(dataset: xarray.Dataset, name: str, variable: Variable, layers: int) ->
     return rows
 
 
-def _gradient_input(model: Model, asked: Asked) -> Float[np.ndarray, " s"]:
+def _gradient_input(model: Model, prediction: Prediction) -> Float[np.ndarray, " s"]:
     """The derivative of the log-probability by each token's embedding, times the embedding."""
-    subject, anatomy = asked.subject, model.anatomy
+    subject, anatomy = prediction.subject, model.anatomy
 
     def read(output: torch.Tensor) -> torch.Tensor:
         scores = output[0] if classifies(anatomy) else output[0, subject.position]
         return scores.float().log_softmax(dim=-1)[subject.token]
 
-    states, gradient = input_gradient(anatomy, asked.question.encoded.batch, read)
+    states, gradient = input_gradient(anatomy, prediction.question.encoded.batch, read)
     return (states * gradient).sum(dim=-1).double().cpu().numpy()

@@ -26,7 +26,7 @@ from whence._arguments import whole
 from whence.corpus import rankings as ranking
 from whence.corpus.answers import Columns, answers, column
 from whence.corpus.resume import Progress
-from whence.corpus.subjects import Asked, asked
+from whence.corpus.subjects import Prediction, prediction_of
 from whence.errors import BadInput, Unsupported
 from whence.faithfulness import edits, scores
 from whence.faithfulness.edits import DELETION, EDITS, MASK_TOKEN, MEAN_EMBEDDING, Row, Subject, edited
@@ -157,7 +157,7 @@ def _said(
     return said
 
 
-def settled(model: Model, prediction: Asked) -> Asked:
+def settled(model: Model, prediction: Prediction) -> Prediction:
     """With the token or class that is predicted: the model's own best one where none was asked for."""
     subject = prediction.subject
     if subject.token >= 0:
@@ -168,24 +168,24 @@ def settled(model: Model, prediction: Asked) -> Asked:
     return replace(prediction, subject=replace(subject, token=best), question=explained)
 
 
-def judged(model: Model, setting: Setting, prediction: Asked, seed: int) -> dict[str, Any]:
+def judged(model: Model, setting: Setting, prediction: Prediction, seed: int) -> dict[str, Any]:
     """Everything that is said of one prediction."""
     prediction = settled(model, prediction)
-    subject, found = prediction.subject, ranking.rankings(model, prediction, seed, setting.without)
+    subject, rankings = prediction.subject, ranking.rankings(model, prediction, seed, setting.without)
     candidates = subject.candidates
-    values = np.stack([found.judged[name] for name in setting.rankings])
+    values = np.stack([rankings.judged[name] for name in setting.rankings])
     chosen = [_chosen(subject, row, seed) for row in values]
     single = [frozenset((place,)) for place in candidates]
-    wanted = dict.fromkeys([*single, *(each for row in chosen for kind in row for each in kind)])
+    wanted = dict.fromkeys([*single, *(tokens for row in chosen for kind in row for tokens in kind)])
     whole_text = _said(model, subject.token, [edited(subject, DELETION, ())])[0]
     lost = {edit: _lost(model, subject, edit, wanted, whole_text) for edit in setting.edits}
     removed, kept = np.full((2, len(values), len(EDITS), len(scores.SHARES)), np.nan)
     alone = np.full((len(ALONE), len(candidates)), np.nan)
     for place, edit in enumerate(EDITS):
         if edit in lost:
-            alone[place] = [lost[edit][each] for each in single]
+            alone[place] = [lost[edit][tokens] for tokens in single]
             for kind, into in enumerate((removed, kept)):
-                into[:, place] = [[lost[edit][each] for each in row[kind]] for row in chosen]
+                into[:, place] = [[lost[edit][tokens] for tokens in row[kind]] for row in chosen]
     silenced = partial(_silenced, model, subject, single, whole_text)
     if setting.blocks:
         alone[-1] = silenced(range(1, setting.layers + 1))
@@ -200,7 +200,7 @@ def judged(model: Model, setting: Setting, prediction: Asked, seed: int) -> dict
         "kept": kept,
         "agreement": scores.rank_correlation(wide, np.broadcast_to(alone, wide.shape)),
         "beyond": scores.partial(wide, np.broadcast_to(alone, wide.shape), np.broadcast_to(distances, wide.shape)),
-        **_by_layer(setting, found, alone[0], {block: silenced([block]) for block in setting.blocks}),
+        **_by_layer(setting, rankings, alone[0], {block: silenced([block]) for block in setting.blocks}),
     }
 
 
@@ -208,7 +208,7 @@ def _chosen(subject: Subject, values: np.ndarray, seed: int) -> tuple[list[Remov
     """The sources that are taken away for each share: the ranking's first, and all but these. None of no ranking."""
     order = [subject.candidates[place] for place in scores.ranked(values, seed)]
     firsts = [frozenset(order[: edits.first(order, share)]) for share in scores.SHARES]
-    return firsts, [frozenset(order) - each for each in firsts]
+    return firsts, [frozenset(order) - first for first in firsts]
 
 
 def _lost(
@@ -228,11 +228,11 @@ def _silenced(
 
 
 def _by_layer(
-    setting: Setting, found: ranking.Rankings, alone: np.ndarray, by_block: dict[int, np.ndarray]
+    setting: Setting, rankings: ranking.Rankings, alone: np.ndarray, by_block: dict[int, np.ndarray]
 ) -> dict[str, np.ndarray]:
     if not setting.layered:
         return {"layered": np.empty((0, setting.layers + 1)), "zeroed": np.empty((0, len(by_block)))}
-    values = np.stack([found.by_layer[name] for name in setting.layered])
+    values = np.stack([rankings.by_layer[name] for name in setting.layered])
     zeroed = np.full((len(values), len(by_block)), np.nan)
     for place, (block, losses) in enumerate(by_block.items()):
         read = [block - 1 if name in ranking.OF_PREDICTION else block for name in setting.layered]
@@ -248,16 +248,16 @@ def _columns(model: Model, setting: Setting, part: Sequence[Sentence]) -> Column
     outcomes, tokens = [], []
     for row, sentence in enumerate(part):
         try:
-            prediction = asked(model, sentence)
+            prediction = prediction_of(model, sentence)
         except BadInput as error:
             outcomes.append(str(error))
             tokens.append("")
             continue
-        found = judged(model, setting, prediction, _seed(sentence))
+        row_values = judged(model, setting, prediction, _seed(sentence))
         outcomes.append(JUDGED)
         tokens.append(" ".join(prediction.question.encoded.tokens))
         for name in columns:
-            columns[name][row] = found[name]
+            columns[name][row] = row_values[name]
     return columns | {
         "outcome": outcomes,
         "id": [sentence.id for sentence in part],

@@ -75,7 +75,7 @@ MAPS = pa.schema(
 
 
 def sentence_table(sentences: Sequence[Coded]) -> pa.Table:
-    columns = {name: pa.array([of(each) for each in sentences], type=kind) for name, (kind, of) in SENTENCES.items()}
+    columns = {name: pa.array([of(coded) for coded in sentences], type=kind) for name, (kind, of) in SENTENCES.items()}
     return pa.table(columns)
 
 
@@ -98,14 +98,14 @@ def pair_table(
 ) -> pa.Table:
     """One row per pair of words and layer, in the same order."""
     every = [(coded, pair) for coded, own_pairs in zip(sentences, pairs, strict=True) for pair in own_pairs]
-    about = {name: pa.array([of(*each) for each in every], type=kind) for name, (kind, of) in PAIRS.items()}
+    about = {name: pa.array([of(*item) for item in every], type=kind) for name, (kind, of) in PAIRS.items()}
     return _by_layer(about, [len(own_pairs) for own_pairs in pairs], values, layers, names)
 
 
 def head_table(sentences: Sequence[Coded], values: Values, layers: Sequence[int], names: Sequence[str]) -> pa.Table:
     """One row per sentence, layer and head."""
     heads = next(iter(values[0].values())).shape[1] if values else 0
-    numbers = [each.number for each in sentences]
+    numbers = [coded.number for coded in sentences]
     size = len(layers) * heads
     columns = {
         "sentence": pa.array(np.repeat(numbers, size), type=pa.int64()),
@@ -113,7 +113,7 @@ def head_table(sentences: Sequence[Coded], values: Values, layers: Sequence[int]
         "head": pa.array(np.tile(np.arange(heads), len(layers) * len(numbers)), type=pa.int16()),
     }
     for name in names:
-        flat = [each[name].ravel() for each in values]
+        flat = [arrays[name].ravel() for arrays in values]
         columns[name] = pa.array(np.concatenate(flat) if flat else [], type=pa.float32())
     return pa.table(columns)
 
@@ -147,7 +147,7 @@ def _by_layer(
     columns = {name: column.take(items) for name, column in about.items()}
     columns["layer"] = pa.array(np.concatenate(repeated) if repeated else [], type=pa.int16())
     for name in names:
-        flat = [each[name].ravel() for each in values]
+        flat = [arrays[name].ravel() for arrays in values]
         kind = pa.bool_() if name.endswith("own_largest") else pa.float32()
         columns[name] = pa.array(np.concatenate(flat) if flat else [], type=kind)
     return pa.table(columns)

@@ -38,7 +38,7 @@ _ANY = re.compile(r"[^.!?\n]+[.!?]")
 
 
 @dataclass(frozen=True)
-class Asked:
+class Prediction:
     """A subject with the question that explains it; a classifier has no question of a token."""
 
     subject: Subject
@@ -104,8 +104,8 @@ def _pieces(sentences: Iterable[Sentence], least: int = 4, most: int = 10, enoug
     other: list[str] = []
     for sentence in sentences:
         for pieces, pattern in ((plain, _PLAIN), (other, _ANY)):
-            found = (piece.strip() for piece in pattern.findall(sentence.text) if MASK not in piece)
-            pieces += [piece for piece in found if least <= len(words(piece)) <= most]
+            stripped = (piece.strip() for piece in pattern.findall(sentence.text) if MASK not in piece)
+            pieces += [piece for piece in stripped if least <= len(words(piece)) <= most]
         if len(plain) >= enough:
             break
     if not plain and not other:
@@ -113,7 +113,7 @@ def _pieces(sentences: Iterable[Sentence], least: int = 4, most: int = 10, enoug
     return plain or other
 
 
-def asked(model: Model, sentence: Sentence) -> Asked:
+def prediction_of(model: Model, sentence: Sentence) -> Prediction:
     """The sentence as a subject; refused, with the reason, where there is nothing to judge."""
     if classifies(model.anatomy):
         return _checked(_class(model, sentence))
@@ -123,13 +123,13 @@ def asked(model: Model, sentence: Sentence) -> Asked:
     position = explained.positions[0]
     explained = replace(explained, positions=[position], tokens=None if token is None else [token])
     end = int(sentence.labels.get(QUESTION, len(sentence.text)))
-    return _checked(Asked(_subject(explained, position, token, model.anatomy.causal, end), explained, sentence))
+    return _checked(Prediction(_subject(explained, position, token, model.anatomy.causal, end), explained, sentence))
 
 
-def _class(model: Model, sentence: Sentence) -> Asked:
+def _class(model: Model, sentence: Sentence) -> Prediction:
     """The class is read off the first token, as BERT's is."""
     explained = question(model, sentence, 0, None, Answer(), True)
-    return Asked(_subject(explained, 0, None, False, len(sentence.text)), explained, sentence)
+    return Prediction(_subject(explained, 0, None, False, len(sentence.text)), explained, sentence)
 
 
 def _planted(model: Model, sentence: Sentence) -> tuple[int, int]:
@@ -168,10 +168,10 @@ def _subject(explained: Question, position: int, token: int | None, causal: bool
     )
 
 
-def _checked(asked: Asked) -> Asked:
-    if len(asked.subject.candidates) < LEAST:
-        raise BadInput(f"Only {len(asked.subject.candidates)} tokens can be taken away.")
-    return asked
+def _checked(prediction: Prediction) -> Prediction:
+    if len(prediction.subject.candidates) < LEAST:
+        raise BadInput(f"Only {len(prediction.subject.candidates)} tokens can be taken away.")
+    return prediction
 
 
 def prepared(model: Model, task: str, sentences: Iterable[Sentence], count: int) -> list[Sentence]:

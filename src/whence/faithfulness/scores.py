@@ -38,10 +38,12 @@ def partial(
 
     (r_12 - r_13 r_23) / sqrt((1 - r_13^2) (1 - r_23^2)); NaN where one of them follows the third exactly.
     """
-    both, one, other = (rank_correlation(*pair) for pair in ((first, second), (first, held), (second, held)))
-    rest = (1 - one**2) * (1 - other**2)
+    both, with_first, with_second = (
+        rank_correlation(*pair) for pair in ((first, second), (first, held), (second, held))
+    )
+    rest = (1 - with_first**2) * (1 - with_second**2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(rest > 1e-9, (both - one * other) / np.sqrt(rest), np.nan)
+        return np.where(rest > 1e-9, (both - with_first * with_second) / np.sqrt(rest), np.nan)
 
 
 def _checked(values: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b n"]:

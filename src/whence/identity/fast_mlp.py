@@ -105,7 +105,7 @@ def _batches(count: int, drawn: torch.Generator) -> Iterator[Tensor]:
 
 
 def _better(task: Task, fold: Fold, *fitted: Fitted) -> Fitted:
-    outcomes = evaluate("mlp", [each.weights for each in fitted], "l2", task, fold.validation)
+    outcomes = evaluate("mlp", [fit.weights for fit in fitted], "l2", task, fold.validation)
     return fitted[max(range(len(fitted)), key=lambda place: outcomes[place].rate)]
 
 

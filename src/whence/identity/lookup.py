@@ -22,7 +22,7 @@ TIE = 2e-6
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of every token asked: its row, whether its vector was found (a share for ties), whether one with the same token
+    """Of every token tested: its row, whether its vector was found (a share for ties), whether one with the same token
     id was, the position taken for it; and the mean loss.
     """
 
@@ -48,7 +48,7 @@ def evaluate(probe: str, weights: Sequence[Weights], loss: str, task: Task, sent
         target = piece.wanted
         for probe_weights, outcomes in zip(weights, parts, strict=True):
             predicted = PROBES[probe].apply(probe_weights, piece.hidden)
-            losses = LOSSES[loss](predicted, target)[piece.asked]
+            losses = LOSSES[loss](predicted, target)[piece.tested]
             outcomes.append(look_up(predicted, piece, loss, float(losses.mean())))
     return [_joined(outcomes) for outcomes in parts]
 
@@ -65,7 +65,7 @@ def look_up(predicted: Float[Tensor, "b s m"], piece: Piece, loss: str, mean_los
     same_type = piece.ids[:, None, :] == piece.ids.gather(1, piece.goal)[:, :, None]
     type_found = (tied & same_type).sum(dim=-1) / count
     columns = (piece.places, found, type_found, best.indices[..., 0])
-    places, found, type_found, answer = (column[piece.asked] for column in columns)
+    places, found, type_found, answer = (column[piece.tested] for column in columns)
     return Outcome(places.numpy(), found.numpy(), type_found.numpy(), answer.numpy(), mean_loss)
 
 

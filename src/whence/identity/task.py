@@ -21,7 +21,7 @@ class Piece:
     hidden: Float[Tensor, "b s m"]
     candidates: Float[Tensor, "b s m"]
     real: Bool[Tensor, "b s"]
-    asked: Bool[Tensor, "b s"]
+    tested: Bool[Tensor, "b s"]
     goal: Int[Tensor, "b s"]
     ids: Int[Tensor, "b s"]
     places: Int[Tensor, "b s"]
@@ -74,14 +74,14 @@ class Task:
         position = torch.arange(int(lengths.max())).expand(len(lengths), -1)
         real = position < lengths[:, None]
         goal = position + self.offset
-        asked = real & (goal >= 0) & (goal < lengths[:, None])
+        tested = real & (goal >= 0) & (goal < lengths[:, None])
         places = torch.where(real, torch.from_numpy(self.states.starts[sentences])[:, None] + position, 0)
         return Piece(
             hidden=torch.from_numpy(self.states.layer(self.layer)[places.numpy()]),
             candidates=torch.from_numpy(self.states.layer(self.goal_layer)[places.numpy()]),
             real=real,
-            asked=asked,
-            goal=torch.where(asked, goal, 0),
+            tested=tested,
+            goal=torch.where(tested, goal, 0),
             ids=torch.from_numpy(self.states.ids[places.numpy()]),
             places=places,
         )

@@ -78,7 +78,7 @@ def sentence(item: object) -> Sentence:
         if item.turns or item.ids:
             return item
         texts: Sequence[object] = item.texts
-    elif isinstance(item, list) and item and all(isinstance(each, Mapping) for each in item):
+    elif isinstance(item, list) and item and all(isinstance(message, Mapping) for message in item):
         return Sentence("", turns=tuple(_turn(number, message) for number, message in enumerate(item)))
     elif isinstance(item, list) or hasattr(item, "tolist"):
         return Sentence("", ids=_ids(item if isinstance(item, list) else item.tolist()))
@@ -103,7 +103,7 @@ def _turn(number: int, message: Mapping[str, object]) -> Turn:
 def _ids(item: object) -> tuple[int, ...]:
     """One row of whole numbers, as a tokenizer or `generate` gives it."""
     row = item[0] if isinstance(item, list) and len(item) == 1 and isinstance(item[0], list) else item
-    if isinstance(row, list) and row and all(type(each) is int for each in row):
+    if isinstance(row, list) and row and all(type(number) is int for number in row):
         if min(row) < 0:
             raise BadInput(f"Token ids count from 0, and {min(row)} was given.")
         return tuple(row)
@@ -166,8 +166,8 @@ def check_names(sentence: Sentence) -> None:
     check_encodable(sentence.id, "The id")
     check_encodable(sentence.document, "The document")
     annotated: tuple[Sentence | Word | Mention, ...] = (sentence, *sentence.words, *sentence.mentions)
-    for each in annotated:
-        for name, value in each.labels.items():
+    for labelled in annotated:
+        for name, value in labelled.labels.items():
             check_encodable(name, "The name of a label")
             check_encodable(value, f"The label {name!r}")
     for mention in sentence.mentions:

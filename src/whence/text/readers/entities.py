@@ -44,7 +44,7 @@ class Brackets:
 
     def finish(self) -> tuple[Mention, ...]:
         """The mentions by their first word, the longer first."""
-        unfinished = [each.name for each in self.open] + list(self.parts)
+        unfinished = [mention.name for mention in self.open] + list(self.parts)
         if unfinished:
             raise BadInput(f"the mention of entity {unfinished[0]!r} is not closed within its sentence.")
         return tuple(sorted(self.mentions, key=lambda mention: (mention.words[0], -len(mention.words))))

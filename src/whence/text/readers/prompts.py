@@ -25,12 +25,12 @@ def prompts(
             read = _chat(row) if CHAT in row.cells else _prompt(row, prompt, answer)
             name = str(row.cells.get(id) or place(path, row.number))
             labels = {} if read[1] is None else {"answer": read[1]}
-            found = Sentence(read[0].text, id=name, document=name, labels=labels, turns=read[0].turns)
-            check_names(found)
+            parsed = Sentence(read[0].text, id=name, document=name, labels=labels, turns=read[0].turns)
+            check_names(parsed)
         except BadInput as error:
             skipped.bad("malformed", str(error), row.number)
         else:
-            yield found
+            yield parsed
 
 
 def _prompt(row: Row, prompt: str, answer: str) -> tuple[Sentence, str | None]:
@@ -44,7 +44,7 @@ def _prompt(row: Row, prompt: str, answer: str) -> tuple[Sentence, str | None]:
 
 def _chat(row: Row) -> tuple[Sentence, str | None]:
     messages = row.cells[CHAT]
-    if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+    if not isinstance(messages, list) or not messages or not all(isinstance(message, dict) for message in messages):
         raise BadInput(f"{CHAT!r} is a list of messages, and {messages!r:.40} was found.")
     chat = sentence(messages)
     if chat.turns[-1].role != ASSISTANT:
