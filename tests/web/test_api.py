@@ -9,12 +9,13 @@ import pytest
 import whence
 from tests import tiny
 from tests.web.conftest import BUILTIN, SOON, TINY, wait_until
+from whence.errors import BadInput
 from whence.models.load import Model
 from whence.page.payload import payload
 from whence.plot import flattened
 from whence.web.jobs import Cancelled
 from whence.web.limits import Limits
-from whence.web.service import Service
+from whence.web.service import Ask, Service
 from whence.web.unasked import PLAN
 
 TEXT = "Paris is the capital of [MASK]."
@@ -353,3 +354,12 @@ def test_the_saved_page_holds_both_sentences(client):
 def test_a_page_of_what_is_gone(client):
     answer = client.post("/api/page", json={"main": "0" * 32})
     assert answer.status_code == 410 and "measure" in sentence_of(answer)
+
+
+def test_a_read_only_explorer_measures_its_examples_and_nothing_else(models):
+    service = Service(models, Limits(examples_only=True))
+    shown = [row["text"] for row in service.about()["examples"] if not row["causal"]]
+    assert shown and all(service.ask(Ask(model=BUILTIN, text=text, measures=["mixing"]))[0] for text in shown)
+    with pytest.raises(BadInput, match="read-only and shows its examples"):
+        service.ask(Ask(model=BUILTIN, text=TEXT, measures=["mixing"]))
+    service.jobs.close()

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from whence._extras import require
 from whence.cli.shared import Source
 from whence.errors import BadInput
 
@@ -16,6 +17,8 @@ def serve(
     token: bool = True,
     browse: bool = True,
     tokens: int = 2048,
+    read_only: Annotated[bool, Parameter(negative=())] = False,
+    mcp: Annotated[bool, Parameter(negative=())] = False,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
     """Open the explorer: type a sentence and see where everything came from.
@@ -37,7 +40,13 @@ def serve(
         Open the page in the browser.
     tokens
         Longest sentence taken, in tokens.
+    read_only
+        Measure the examples of the page and no other text, for a page that anybody may open.
+    mcp
+        Be a tool of assistants instead: the Model Context Protocol over standard input and output, without a page.
     """
+    if mcp:
+        require("Tools of assistants need", "mcp", "mcp")
     from whence.web.limits import Limits
     from whence.web.serve import serve
 
@@ -48,5 +57,10 @@ def serve(
     sources = [source.named(name) for name in models] or [source]
     loaded = [named.load() for named in sources]
     by_name = {model.id: model for model in loaded}
-    limits = Limits(tokens=tokens)
-    serve(by_name, host=host, port=port, hosts=allow_host, limits=limits, token=token, browse=browse)
+    limits = Limits(tokens=tokens, examples_only=read_only)
+    if mcp:
+        from whence.web.assistant import assistant
+
+        assistant(by_name, limits).run()
+    else:
+        serve(by_name, host=host, port=port, hosts=allow_host, limits=limits, token=token, browse=browse)

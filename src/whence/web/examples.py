@@ -25,6 +25,7 @@ PROMPTS = (
         "Does it find what was said two sentences before?",
     ),
 )
+SHOWN = frozenset((text,) for _, text, _ in (*MASKED, *PROMPTS))  # as a Sentence has its texts
 NO_DECODER = "No decoder was started; whence serve whence/builtin HuggingFaceTB/SmolLM2-135M-Instruct has one as well."
 
 

@@ -23,3 +23,5 @@ class Limits:
     "Seconds an answer is held back for a job that may be done by then."
     kept: int = 2**29
     "Bytes of results that are kept, the least recently used going first."
+    examples_only: bool = False
+    "Whether only the texts of the examples are measured, for a page that is shown and not used."

@@ -20,7 +20,7 @@ from whence.sentence.measure import REMEDY, measure
 from whence.sentence.rather import measures_given
 from whence.text.sentence import sentence
 from whence.web.answers import TooLarge
-from whence.web.examples import examples
+from whence.web.examples import SHOWN, examples
 from whence.web.jobs import Jobs, Progress
 from whence.web.lm_head import prediction
 from whence.web.results import Results, key
@@ -47,6 +47,7 @@ OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
 FEWER = "ask for fewer measures or shorten the text"
 SHORT = 40
+READ_ONLY = "This explorer is read-only and shows its examples; to measure a text of your own, start one: whence serve."
 WARM = "The first sentence loads what the next ones need."
 
 
@@ -100,6 +101,8 @@ class Service:
         """The key of the result, and a ticket while it is not finished."""
         model = self._model(query.model)
         parsed = sentence(query.text if query.pair is None else (query.text, query.pair))
+        if self.limits.examples_only and parsed.texts not in SHOWN:
+            raise BadInput(READ_ONLY)
         names = sorted(set(query.measures))
         options = _options(names, query)
         self._check_names(model, names)
