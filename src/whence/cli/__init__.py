@@ -48,6 +48,8 @@ for _name in COMMANDS:
 
 def main() -> NoReturn:
     """The entry point. Taking torch and transformers down again takes a second, and nothing is left to close."""
+    if not sys.stderr.isatty():  # bars of other packages, which read this when they are imported (GGUF's dequantising)
+        os.environ.setdefault("TQDM_DISABLE", "1")
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

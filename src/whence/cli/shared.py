@@ -1,6 +1,5 @@
 """What several commands need: which model, a text, a file to write, a table."""
 
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -52,12 +51,9 @@ class Loading:
 
     def load(self, model: str | None, revision: str | None = None) -> "Model":
         """The model; a revision that is named with it goes before that of all."""
-        bars = sys.stderr.isatty()
-        if not bars:  # the bar of dequantising GGUF is tqdm's own, which reads this when it is imported
-            os.environ.setdefault("TQDM_DISABLE", "1")
         from whence.models.load import load, quiet
 
-        quiet(bars)
+        quiet(bars=sys.stderr.isatty())
         return load(
             model,
             revision=revision or self.revision,
