@@ -66,7 +66,9 @@ def by_length(model: Model) -> None:
 def two_layers() -> Model:
     """Random weights, as wide as SmolLM2-135M, and its vocabulary cut off: a pass that shows what length costs."""
     net = AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **WIDTH)).eval()
-    return whence.load(net, whence.load().tokenizer)
+    tokenizer = whence.load().tokenizer
+    tokenizer.model_max_length = max(LENGTHS)
+    return whence.load(net, tokenizer)
 
 
 def text(tokens: int) -> torch.Tensor:

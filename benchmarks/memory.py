@@ -58,9 +58,9 @@ def stated(model: Model, length: int, name: str, asked: dict[str, Any]) -> tuple
     """Bytes alive while it is computed, and those of the result."""
     layers = asked.get("layers", list(range(1, model.anatomy.layers + 1)))
     targets = tuple(asked["targets"]) if "targets" in asked else None
-    asked = with_options([name], {key: value for key, value in asked.items() if key not in ("layers", "targets")})
-    wanted, options = chosen(asked, model.gives, model.anatomy.family)
-    needed = needs(model, wanted, length, layers, options, targets)
+    own = with_options([name], {key: value for key, value in asked.items() if key not in ("layers", "targets", "top")})
+    wanted, options = chosen(own, model.gives, model.anatomy.family)
+    needed = needs(model, wanted, length, layers, options, targets, asked.get("top"))
     return needed.held + needed.uses(MEMORY), needed.results
 
 

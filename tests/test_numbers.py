@@ -42,7 +42,7 @@ CALLS = {
     "stats.regressions": lambda at, **more: whence.stats.regressions(TABLE, "a", ["b"], **more),
 }
 WHOLE = {
-    "measure": ("layers", "targets", "memory_limit"),
+    "measure": ("layers", "targets", "top", "memory_limit"),
     "lm_head": ("position", "layer", "k"),
     "why": ("position", "generate", "seed", "alternatives", "memory_limit"),
     "alternative_attention": ("layer", "head", "row", "seed"),

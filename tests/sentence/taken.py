@@ -5,6 +5,7 @@ Run as a program: a process with other threads cannot be forked, and the one tha
 
 import json
 import random
+from typing import Any
 
 import torch
 from benchmarks.memory import grown, resident, stated, took
@@ -24,6 +25,7 @@ LIMIT = HEAP + 55_000_000  # bytes in which not all blocks of eight fit
 # in a decoder every row sees sources of its own, and tokens are read past a norm
 CAUSAL = ("effective", "block", "contribution", "jacobian_local")
 PULLED = ("contribution", "gradient")  # for few targets
+SHORTENED = ("attention", "norms", "contribution", "rollout")  # to the largest sources
 
 
 def main() -> None:
@@ -39,6 +41,8 @@ def main() -> None:
             report("llama", llama, name, long, [1, 2])
         if name in PULLED:
             report("bert", bert, name, 2 * long, [1, 2], targets=[3])
+        if name in SHORTENED:
+            report("bert", bert, name, long, [1, 2], top=4)
     deep = tiny.model("llama", max_position_embeddings=512, **SIZES | {"num_hidden_layers": 8})
     resident(deep)
     for name in NEEDS:
@@ -60,7 +64,7 @@ def account(model: Model, name: str, predicted: int, limit: int | None) -> None:
     print(json.dumps(cell | {"took": taken.bytes, "said": plan.takes}), flush=True)
 
 
-def report(family: str, model: Model, name: str, tokens: int, layers: list[int], **asked: list[int]) -> None:
+def report(family: str, model: Model, name: str, tokens: int, layers: list[int], **asked: Any) -> None:
     written = " ".join(random.Random(0).choices(tiny.WORDS, k=tokens - 2))
     taken = took(model, written, name, {"layers": layers, **asked})
     work, results = stated(model, tokens, name, {"layers": layers, **asked})

@@ -62,6 +62,7 @@ AXES: dict[str, Axis] = {
     "head": Axis(lambda sizes: sizes.heads, kept="rows"),
     "target": Axis(lambda sizes: sizes.tokens, kept="rows"),
     "source": Axis(lambda sizes: sizes.tokens, kept="rows"),
+    "largest": Axis(lambda sizes: sizes.tokens),  # sources of a row, where only some are kept
     "analysis": Axis(lambda sizes: len(MIXED), lambda count: MIXED, "columns"),
 }
 
@@ -143,6 +144,7 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
     layers: tuple[int, ...] | None = None
     targets: tuple[int, ...] | None = None
+    top: int | None = None
     memory: int | None = None
     progress: Callable[[int, int], None] | None = None
 

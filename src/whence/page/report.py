@@ -49,6 +49,11 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dat
             "A page shows what whence.measure, whence.why or a lens gives, with its layers and tokens, and"
             f" {_what(ds, missing)} was given."
         )
+    if "largest" in ds.dims:
+        raise BadInput(
+            f"A page draws whole rows, and the {ds.sizes['largest']} largest sources alone were kept; measure without"
+            " top=, or fewer rows (targets=)."
+        )
     file.write_text(page(ds, reasons=reasons), encoding="utf-8")
     return file
 

@@ -59,10 +59,10 @@ def _by_analysis(arrays: dict[str, np.ndarray], selected: Mapping[str, Variable]
 def _side_by_side(arrays: dict[str, np.ndarray], parts: Mapping[str, str], analyses: list[str]) -> np.ndarray:
     """The arrays of every analysis in one; each is freed once copied, so that none is in memory twice."""
     first = arrays[next(iter(parts.values()))]
-    stacked = np.empty((len(analyses), *first.shape), dtype=first.dtype)
+    stacked, missing = np.empty((len(analyses), *first.shape), first.dtype), np.nan if first.dtype.kind == "f" else -1
     del first
     for place, analysis in enumerate(analyses):
-        stacked[place] = arrays.pop(parts[analysis]) if analysis in parts else np.nan
+        stacked[place] = arrays.pop(parts[analysis]) if analysis in parts else missing
     return stacked
 
 
@@ -84,7 +84,9 @@ def _coordinates(sizes: Mapping[str, int], analyses: list[str], encoded: Encoded
         if axis != "layer":
             axis_labels = analyses if axis == "analysis" else rows.get(axis, registered[axis].labels(size))
             coordinates[axis] = np.array(axis_labels)
-    for axis in rows.keys() & sizes.keys():
+    if "largest" in sizes:  # what the sources are that it numbers
+        coordinates["source"] = np.array(rows["source"])
+    for axis in rows.keys() & coordinates.keys():
         coordinates |= {f"{axis}_{name}": (axis, values[list(rows[axis])]) for name, values in labels.items()}
     return coordinates
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from whence._arguments import whole
 from whence.errors import BadInput
 from whence.measures.attention.sink import sinks
+from whence.measures.largest import POSITIONS, declared, is_map, shortened
 from whence.measures.options import Options
 from whence.measures.registry import LABELS, Settings, Variable, axes, chosen, owners, variables
 from whence.measures.registry import measures as registered
@@ -33,6 +34,7 @@ from whence.models.precision import reported
 from whence.sentence.label import labelled
 
 LARGE = 1_000_000_000
+FEW = 8  # sources of each row that are offered where all do not fit
 MEMORY = 2**31  # for derivatives, unless there is less or an option says so
 REMEDY = "ask for fewer measures or layers (layers=), shorten the text, or allow more (memory_limit=)"
 log = logging.getLogger("whence")
@@ -45,6 +47,7 @@ def measure(
     *,
     layers: int | Iterable[int] | None = None,
     targets: int | Iterable[int] | None = None,
+    top: int | None = None,
     truncate: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -59,6 +62,8 @@ def measure(
             whence.Contribution(error=0.01); a name alone means its defaults
         layers: only these blocks; 1 is the first
         targets: only the rows of these tokens, counted from 0, or from the end with -1
+        top: of every row of a map only so many sources, those of the largest size, on the axis `largest` in place of
+            `source`; `<map>_source` says which they are, and `<map>_rest` what all others have together
         truncate: cut a text that is longer than the model takes, which is an error otherwise
         memory_limit: in bytes; a request that needs more is refused before the work. By default the free memory
         progress: progress(done, total) is called during the computation, and may end it by raising
@@ -80,15 +85,16 @@ def measure(
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
     encoded = encoded_of(model, text, truncate)
     rows = targets_of(targets, len(encoded.tokens))
-    needed = needs(model, selected, len(encoded.tokens), numbers, options, rows)
-    remedy = REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit)
+    top = None if top is None else min(whole("top", top, 1), len(encoded.tokens))
+    needed = needs(model, selected, len(encoded.tokens), numbers, options, rows, top)
+    remedy = REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit, top)
     memory = _claimed(needed, model, len(encoded.tokens), memory_limit, remedy)
     settings = Settings(
-        model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress
+        model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress, top=top
     )
     with torch.autocast(model.device.type, enabled=False):
         arrays, about = _arrays(settings, selected, options)
-    dataset = labelled(arrays, about, selected, encoded, settings)
+    dataset = labelled(arrays, about, declared(selected, top), encoded, settings)
     attributes = provenance(model, options, parameters_of(options)) | said(encoded)
     return dataset.assign_attrs(attributes | _unproved(dataset, model.anatomy))
 
@@ -105,7 +111,7 @@ def _arrays(
     """Variable -> array with all its axes, labels of rows among them, and variable -> attributes."""
     layers = settings.layers or ()
     settings = replace(settings, wanted=with_bases(selected))
-    across = computes("layers", settings, options)
+    known, across = declared(selected, settings.top), computes("layers", settings, options)
     visited = tuple(range(1, max(layers) + 1)) if across else layers
     tensors = _over_blocks(
         settings, _with_labels(computes("block", settings, options), settings), visited, bool(across)
@@ -113,15 +119,16 @@ def _arrays(
     for compute, own in across:
         tensors |= compute(tensors, own)
     places = slice(None) if visited == layers else [layer - 1 for layer in layers]
-    named = {**selected, **LABELS}
+    named = {**known, **LABELS}
+    tensors = shortened(tensors, selected, settings.top) if across else tensors
     arrays = {name: _placed(tensors.pop(name)[places], row) for name, row in named.items() if name in tensors}
     about: dict[str, dict[str, Any]] = {}
     for compute, own in computes("model", settings, options):
-        for name, values in compute(own).items():
+        for name, values in shortened(compute(own), selected, settings.top).items():
             variable, _, attribute = name.partition(".")
             if attribute and variable in selected:
                 about.setdefault(variable, {})[attribute] = values.item()
-            elif name in selected:
+            elif name in known:
                 arrays[name] = _on_host(values, settings)
     return {name: _rows(values, named[name], settings.targets) for name, values in arrays.items()}, about
 
@@ -155,8 +162,9 @@ def _over_blocks(
     places = {layer: place for place, layer in enumerate(layers)}
     attending = set(layers) & set(settings.anatomy.attending)
     steps, total = itertools.count(1), len(attending) * len(computes)
-    dtype, known = reported(settings.anatomy.model.dtype), {**variables(), **LABELS}
-    tokens = settings.batch.ids.shape[1]
+    dtype, measured = reported(settings.anatomy.model.dtype), {**variables(), **LABELS}
+    top, tokens = None if whole else settings.top, settings.batch.ids.shape[1]
+    known = declared(measured, top)
     targets = None if whole else settings.targets
     count = tokens if targets is None else len(targets)
 
@@ -165,7 +173,7 @@ def _over_blocks(
         if axis is not None:
             shape[axis] = count
         if name not in results:
-            results[name] = torch.full((len(layers), *shape), torch.nan, dtype=dtype)
+            results[name] = _unmeasured((len(layers), *shape), values, dtype)
         result = results[name][place]
         result = result if axis is None else result.narrow(axis, some.start, some.stop - some.start)
         result.copy_(values)
@@ -175,8 +183,9 @@ def _over_blocks(
             return
         for compute, own in computes:
             for some, tensors in portions(block, compute, own, targets):
-                for name in own.wanted & tensors.keys():
-                    put(name, tensors[name], places[block.layer], some)
+                wanted = {name: tensors[name] for name in own.wanted & tensors.keys()}
+                for name, values in shortened(wanted, measured, top).items():
+                    put(name, values, places[block.layer], some)
             if settings.progress is not None:
                 settings.progress(next(steps), total)
 
@@ -186,9 +195,15 @@ def _over_blocks(
     return results
 
 
+def _unmeasured(shape: tuple[int, ...], values: Tensor, dtype: torch.dtype) -> Tensor:
+    """NaN in the precision of results; of positions, -1."""
+    return torch.full(shape, torch.nan, dtype=dtype) if values.is_floating_point() else values.new_full(shape, -1)
+
+
 def _on_host(values: Tensor, settings: Settings) -> np.ndarray:
     """As an array on the host, in the precision of results."""
-    return values.to("cpu", reported(settings.anatomy.model.dtype)).numpy()
+    dtype = reported(settings.anatomy.model.dtype) if values.dtype != POSITIONS else values.dtype
+    return values.to("cpu", dtype).numpy()
 
 
 def _placed(values: Tensor, variable: Variable) -> np.ndarray:
@@ -207,7 +222,7 @@ def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:
     if "minimum_simplex" not in dataset:
         return {}
     attending = dataset.minimum_simplex.sel(layer=dataset.layer.isin(anatomy.attending))
-    count = int(attending.isnull().any("source").sum())
+    count = int(attending.isnull().any(attending.dims[-1]).sum())
     if count:
         log.warning("%s rows of minimum_simplex were not proved to be the smallest and are NaN", f"{count:,}")
     return {"minimum_simplex_unproved": count}
@@ -220,6 +235,7 @@ def needs(
     layers: list[int],
     options: Mapping[str, Options],
     targets: tuple[int, ...] | None = None,
+    top: int | None = None,
 ) -> Needs:
     """The memory these variables take, computed from sizes alone; no text is run."""
     registered_variables, table = variables(), registered()
@@ -234,11 +250,17 @@ def needs(
         for name in names
     }
     sizes = next(iter(sized.values()))
-    results = sum(_bytes(variable, sizes, sizes.layers, targets) for variable in selected.values())
+    results = sum(_bytes(variable, sizes, sizes.layers, targets, top) for variable in declared(selected, top).values())
     results += sum(_bytes(registered_variables[base], sizes, sizes.depth) for base in bases)
+    whole = [] if top is None else [name for name in selected if is_map(selected[name])]
+    over = [name for name in whole if bases or table[owners()[name]].over == "model"]
+    results += sum(_bytes(selected[name], sizes, sizes.layers, targets) for name in over)  # whole before they are short
     works = [table[name].takes(sized[name], values[name]) for name in names]
     largest = max(works, key=lambda work: work.held + work.uses(MEMORY))
-    return Needs(results, largest.held, largest.uses, largest.least)
+    copied = max(
+        (_bytes(selected[name], sizes, sizes.layers if name in over else 1, targets) for name in whole), default=0
+    )
+    return Needs(results, largest.held + copied, largest.uses, largest.least)
 
 
 def taken(
@@ -247,18 +269,20 @@ def taken(
     tokens: int,
     layers: int | Iterable[int] | None = None,
     targets: int | Iterable[int] | None = None,
+    top: int | None = None,
 ) -> tuple[int, int]:
     """The bytes that these measures of so many tokens would take, and those of their results among them."""
     selected, options = chosen(list(measures), model.gives, model.anatomy.family, model.reasons)
     rows = targets_of(targets, tokens)
-    needed = needs(model, selected, tokens, layers_of(layers, model.anatomy.layers), options, rows)
-    memory = budget(needed, model.model.device, None, MEMORY)
-    return resident(needed.held + needed.uses(memory)) + needed.results, needed.results
+    needed = needs(model, selected, tokens, layers_of(layers, model.anatomy.layers), options, rows, top)
+    return _total(needed, model, None), needed.results
 
 
-def _bytes(variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None) -> int:
+def _bytes(
+    variable: Variable, sizes: Sizes, layers: int, targets: tuple[int, ...] | None = None, top: int | None = None
+) -> int:
     registered_axes = axes()
-    lengths = {"layer": layers} | ({} if targets is None else {"target": len(targets)})
+    lengths = {"layer": layers, "target": None if targets is None else len(targets), "largest": top}
     return sizes.number * math.prod(lengths.get(dim) or registered_axes[dim].size(sizes) for dim in variable.dims)
 
 
@@ -269,12 +293,25 @@ def _remedy(
     layers: list[int],
     options: Mapping[str, Options],
     limit: int | None,
+    top: int | None,
 ) -> str:
-    """What to do instead; the rows of one target are named where they would fit."""
-    one = needs(model, selected, tokens, layers, options, (tokens - 1,))
-    takes = resident(one.held + one.uses(budget(one, model.device, limit, MEMORY))) + one.results
-    fits = takes <= (SHARE * free_bytes(model.device) if limit is None else limit)
-    return f"the rows of one token (targets=[-1]) need {gigabytes(takes)}, or {REMEDY}" if fits else REMEDY
+    """What to do instead; fewer rows, and fewer sources of each, are named where they would fit."""
+    fewer: dict[str, tuple[tuple[int, ...] | None, int | None]]
+    fewer = {"the rows of one token (targets=[-1])": ((tokens - 1,), top)}
+    if top is None and any(is_map(variable) for variable in selected.values()):
+        fewer[f"the {FEW} largest sources of each (top={FEW})"] = None, min(FEW, tokens)
+    allowed = SHARE * free_bytes(model.device) if limit is None else limit
+    sizes = {
+        what: _total(needs(model, selected, tokens, layers, options, *some), model, limit)
+        for what, some in fewer.items()
+    }
+    fitting = [f"{what} need {gigabytes(size)}" for what, size in sizes.items() if size <= allowed]
+    return ", ".join([*fitting, f"or {REMEDY}"]) if fitting else REMEDY
+
+
+def _total(needed: Needs, model: Model, limit: int | None) -> int:
+    """What a request takes, results and all."""
+    return resident(needed.held + needed.uses(budget(needed, model.device, limit, MEMORY))) + needed.results
 
 
 def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, remedy: str) -> int:
