@@ -36,6 +36,7 @@ from whence.models.locate import PROBE_LENGTH, locate
 from whence.models.pieces import device_of, in_pieces
 from whence.models.placement import check_named_modules, on_device, spread
 from whence.models.verify import LONG, Check, capabilities, verify
+from whence.models.wrapped import unwrapped
 
 PLACING = ("device_map", "max_memory", "offload_folder")
 FULL = ("os error 28", "No space left on device")
@@ -140,7 +141,7 @@ def load(
 
     Args:
         model: nothing or "whence/builtin" for the built-in model, a Hub id, a folder, a .gguf file, or a model of
-            transformers
+            transformers, by itself or inside a LanguageModel of nnsight or a TransformerBridge of TransformerLens
         tokenizer: of a model in memory, or its processor of pictures or sounds; otherwise the model's own
         revision: of a model on the Hub: a branch, a tag or a commit
         device: "auto", or a device of torch; a model in memory is left where it is
@@ -161,6 +162,7 @@ def load(
         >>> whence.load().anatomy.family
         'bert'
     """
+    model, tokenizer = unwrapped(model, tokenizer)
     if tokenizer is not None and not isinstance(tokenizer, PROCESSORS):
         raise BadInput(
             f"A tokenizer or processor is one of transformers', and {type(tokenizer).__name__} was given; load it"
@@ -236,7 +238,10 @@ def _wrapped(
 
 def _refuse_meta(model: PreTrainedModel) -> None:
     if any(parameter.is_meta for parameter in model.parameters()) and not in_pieces(model):
-        raise Unsupported(f"{type(model).__name__} has weights on the meta device, so there is nothing to run.")
+        raise Unsupported(
+            f"{type(model).__name__} has weights on the meta device, so there is nothing to run; load them"
+            " first (nnsight: dispatch=True)."
+        )
 
 
 def _required(tokenizer: Any, model: PreTrainedModel) -> Any:
