@@ -205,6 +205,22 @@ class Chain:
 
 
 @dataclass(frozen=True, eq=False)
+class Beside:
+    """x + M x."""
+
+    branch: Chain
+
+    def push(self, vectors: Reads, constants: bool = False) -> Reads:
+        return vectors + self.branch.push(vectors, constants)
+
+    def pull(self, covectors: Reads, sums: Sums | None = None) -> Reads:
+        return covectors + self.branch.pull(covectors, sums)
+
+    def among(self, tokens: slice) -> "Beside":
+        return Beside(self.branch.among(tokens))
+
+
+@dataclass(frozen=True, eq=False)
 class Mixture:
     """Experts, each at the tokens that it had, times the factor it had there: the routing is held."""
 

@@ -19,10 +19,10 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from whence.models.families import HEADS, Around, Chosen, ClassStep, Family, HeadPaths, Mlp, Whole
+from whence.models.families import CLASSES, HEADS, Around, Averaged, Chosen, ClassStep, Family, HeadPaths, Mlp, Whole
 from whence.models.outside import Outside
 from whence.models.pieces import device_of, held
-from whence.models.pooling import POOLED
+from whence.models.pooling import POOLED, Tokens
 from whence.models.queries import at_once
 from whence.models.weights import (
     Activation,
@@ -33,6 +33,7 @@ from whence.models.weights import (
     Opaque,
     Parts,
     Projection,
+    averaged,
     read_affine,
     read_norm,
     read_projection,
@@ -40,8 +41,10 @@ from whence.models.weights import (
     split_affine,
 )
 
-# classes of transformers whose scores are those of classes: of the whole text, and of every token
-SEQUENCES, TOKENS = "ForSequenceClassification", "ForTokenClassification"
+# classes of transformers whose scores are those of classes: of all that is read, and of every token
+SEQUENCES = ("ForSequenceClassification", "ForImageClassification", "ForImageClassificationWithTeacher")
+FRAMES = "ForCTC"  # letters of a sound, frame by frame
+TOKENS = ("ForTokenClassification", "ForAudioFrameClassification", FRAMES)
 # where attention is captured: transformers' attention interface, or the products after a softmax (`products`)
 INTERFACE, PRODUCTS = "interface", "products"
 
@@ -68,13 +71,13 @@ class Head:
 class ClassHead:
     """What a classifier makes of its last states: steps, the last of which scores every class, on what is pooled.
 
-    Where nothing is `pooled`, every token has scores of its own.
+    Where nothing is `pooled`, every token has scores of its own. `padding` and `before` are as in `pooling.Tokens`.
     """
 
     steps: tuple[Affine | Norm | Activation, ...]
     pooled: str | None
-
     padding: int | None = None
+    before: int = 0
 
     @property
     def scores(self) -> Affine:
@@ -82,14 +85,14 @@ class ClassHead:
         assert isinstance(self.steps[-1], Affine)
         return self.steps[-1]
 
-    def weights(self, ids: Int[Tensor, " t"]) -> Float[Tensor, " t"] | None:
-        """Of every token of a text in what is pooled."""
-        return None if self.pooled is None else POOLED[self.pooled](ids, self.padding)
+    def weights(self, ids: Int[Tensor, " t"]) -> Float[Tensor, "n t"] | None:
+        """Of every token of a text in each vector that is pooled."""
+        return None if self.pooled is None else POOLED[self.pooled](Tokens(ids, self.padding, self.before))
 
-    def scored(self, states: Float[Tensor, "t m"], ids: Int[Tensor, " t"]) -> Float[Tensor, "p m"]:
+    def scored(self, states: Float[Tensor, "t m"], ids: Int[Tensor, " t"]) -> Float[Tensor, "p w"]:
         """What the last step reads of one text."""
         weights = self.weights(ids)
-        states = states if weights is None else weights.to(states)[None] @ states
+        states = states if weights is None else (weights.to(states) @ states).flatten()[None]
         for step in self.steps[:-1]:
             states = step(states)
         return states
@@ -222,9 +225,10 @@ class Anatomy:
     @property
     def class_head(self) -> ClassHead | None:
         """What scores classes; None of a model that is no classifier, or one with a head of its own."""
-        paths, kind = None if self.row is None else self.row.classes, type(self.model).__name__
-        if paths is None or not kind.endswith((SEQUENCES, TOKENS)):
+        kind = type(self.model).__name__
+        if self.row is None or not kind.endswith((*SEQUENCES, *TOKENS)):
             return None
+        paths = CLASSES.get(kind, self.row.classes)
         way: str | None = None
         if kind.endswith(SEQUENCES):
             way = paths.pooled(self.config) if callable(paths.pooled) else paths.pooled
@@ -233,7 +237,12 @@ class Anatomy:
         if unknown or not all(_is_at(self.model, name) for name in names if isinstance(name, str)):
             return None
         padding = getattr(self.model.config.get_text_config(), "pad_token_id", None)  # pictures have none
-        return ClassHead(tuple(map(self._class_step, names)), way, padding)
+        return ClassHead(tuple(map(self._class_step, names)), way, padding, self.before_patches)
+
+    @property
+    def before_patches(self) -> int:
+        """How many tokens stand before the patches where the first of them is [CLS]: it, and registers."""
+        return 1 + getattr(self.config, "num_register_tokens", 0)
 
     def _in_base(self, step: ClassStep) -> ClassStep:
         return step.format(base=self.model.base_model_prefix) if isinstance(step, str) else step
@@ -241,6 +250,8 @@ class Anatomy:
     def _class_step(self, step: ClassStep) -> Affine | Norm | Activation:
         if isinstance(step, Chosen):
             return ACT2FN[getattr(self.config, step.setting)]
+        if isinstance(step, Averaged):
+            return averaged([read_affine(_at(self.model, path)) for path in step.paths])
         if not isinstance(step, str):
             return step
         module = _at(self.model, step)

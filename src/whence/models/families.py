@@ -68,7 +68,14 @@ class Chosen:
     setting: str
 
 
-ClassStep = str | Chosen | Callable[[Tensor], Tensor]
+@dataclass(frozen=True)
+class Averaged:
+    """Linear maps, each of one of the vectors that stand one behind the other, and their mean."""
+
+    paths: tuple[str, ...]
+
+
+ClassStep = str | Chosen | Averaged | Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,8 @@ POOLER = ClassPaths(("{base}.pooler.dense", torch.tanh, "classifier"), FIRST, ("
 TWO_LAYERS = replace(POOLER, steps=("classifier.dense", torch.tanh, "classifier.out_proj"))
 BY_HIDDEN = replace(TWO_LAYERS, steps=("classifier.dense", Chosen("hidden_act"), "classifier.out_proj"))
 SCORE = ClassPaths()
+OF_FIRST = ClassPaths(("classifier",), FIRST)
+OF_PATCHES = ClassPaths(("classifier",), "patches")
 SCORE_OR_CLASSIFIER = ClassPaths(of_tokens=("classifier",))
 
 
@@ -218,9 +227,11 @@ VIT = replace(
     attention=Around(before="layernorm_before"),
     feed_forward=Around(before="layernorm_after"),
     final_norm="layernorm",
+    classes=OF_FIRST,
 )
 DINOV2 = replace(
     VIT,
+    classes=ClassPaths(("classifier",), "first and patches"),
     attention=Around(before="norm1"),
     feed_forward=Around(before="norm2"),
     layer_scales=("layer_scale1.lambda1", "layer_scale2.lambda1"),
@@ -228,11 +239,14 @@ DINOV2 = replace(
 DINOV2_GATED = replace(DINOV2, mlp=Mlp("mlp.gate_proj", "mlp.act_fn", "mlp.down_proj", linear="mlp.up_proj"))
 DINOV2_EITHER = Either(attrgetter("use_swiglu_ffn"), {False: DINOV2, True: DINOV2_GATED})
 BEIT = replace(VIT, layer_scales=("lambda_1", "lambda_2"))
+BEIT_OF_PATCHES = replace(BEIT, classes=ClassPaths(("{base}.pooler.layernorm", "classifier"), "patches"))
+BEIT_EITHER = Either(attrgetter("use_mean_pooling"), {False: BEIT, True: BEIT_OF_PATCHES})
 WAV2VEC2_AFTER = Family(
     attention=Around(after="layer_norm"),
     feed_forward=Around(after="final_layer_norm"),
     mlp=Mlp("feed_forward.intermediate_dense", "feed_forward.intermediate_act_fn", "feed_forward.output_dense"),
     head=HeadPaths("lm_head"),
+    classes=ClassPaths(("projector", "classifier"), "mean", ("classifier",)),
 )
 WAV2VEC2_BEFORE = replace(
     WAV2VEC2_AFTER,
@@ -546,12 +560,13 @@ FAMILIES: dict[str, Family | Either] = {
     "vit": VIT,
     "deit": VIT,
     "vit_msn": VIT,
-    "ijepa": VIT,
+    "ijepa": replace(VIT, classes=replace(OF_FIRST, pooled="mean")),
     "dinov2": DINOV2_EITHER,
     "dinov2_with_registers": DINOV2_EITHER,
-    "beit": BEIT,
-    "clip_vision_model": replace(CLIP, final_norm=None),
-    "siglip_vision_model": replace(CLIP, final_norm="post_layernorm"),
+    "beit": BEIT_EITHER,
+    "clip_vision_model": replace(CLIP, final_norm=None, classes=OF_PATCHES),
+    "metaclip_2_vision_model": replace(CLIP, final_norm=None, classes=OF_PATCHES),
+    "siglip_vision_model": replace(CLIP, final_norm="post_layernorm", classes=replace(OF_PATCHES, pooled="mean")),
     "wav2vec2": WAV2VEC2,
     "hubert": WAV2VEC2,
     # mixtures of experts
@@ -592,6 +607,14 @@ FAMILIES: dict[str, Family | Either] = {
 # LM heads of models around a family's model, by their own type
 HEADS = {
     "modernvbert": HeadPaths("lm_head", "projection_head.dense", "projection_head.act", "projection_head.norm"),
+}
+# class heads that are not those of the family's row, by the classifier's own name
+CLASSES = {
+    "DeiTForImageClassificationWithTeacher": ClassPaths(
+        (Averaged(("cls_classifier", "distillation_classifier")),), "first two"
+    ),
+    "Wav2Vec2ForCTC": ClassPaths(of_tokens=("lm_head",)),
+    "HubertForCTC": ClassPaths(of_tokens=("lm_head",)),
 }
 
 

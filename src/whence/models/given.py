@@ -12,20 +12,42 @@ from torch import Tensor
 
 from whence._extras import require
 from whence.errors import BadInput
-from whence.models.encode import Encoded, encode
+from whence.models.coded import Coded, coded
+from whence.models.encode import Encoded, aligned, encode
 from whence.models.inputs import KINDS, TEXT, of_inputs
 from whence.models.load import Model
 from whence.models.places import places
 from whence.text.sentence import Sentence, sentence
 
+LONGEST_NAME = 255  # characters of a file's name and the folders around it
 LONGEST = 1024  # pixels of a side of the picture that a Dataset keeps
 Processed = dict[str, Tensor]
+
+
+def facing(model: Model, item: object) -> Model:
+    """Of two towers the one that reads what was given; a text that names a file is the picture in it."""
+    if model.pictures is None or _is_text(item):
+        return model
+    return model.pictures
+
+
+def _is_text(item: object) -> bool:
+    if isinstance(item, Mapping):
+        return TEXT in item
+    if isinstance(item, Tensor | np.ndarray):
+        return item.ndim < 2
+    return isinstance(item, Sentence | tuple | list) or (isinstance(item, str) and not is_file(item))
+
+
+def is_file(item: str) -> bool:
+    """Whether a text names a file that is here."""
+    return len(item) < LONGEST_NAME and Path(item).expanduser().is_file()
 
 
 def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
     """The tokens of what was given, as the model reads it."""
     if model.reads == TEXT:
-        return encode(model.anatomy, model.tokenizer, sentence(item), truncate)
+        return _text(model, item, truncate)
     inputs = _inputs(model, item)
     batch = of_inputs(model.model, inputs)
     found = places(model.anatomy, batch, model.processor)
@@ -43,6 +65,17 @@ def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
         places=found.coordinates,
         picture=_picture(inputs["pixel_values"], model.processor) if "pixel_values" in inputs else None,
     )
+
+
+def _text(model: Model, item: object, truncate: bool) -> Encoded:
+    """Padded where the model reads the padding, too."""
+    if model.tower is None or not model.tower.filled:
+        return encode(model.anatomy, model.tokenizer, sentence(item), truncate)
+    longest = int(model.anatomy.config.max_position_embeddings)
+    read = coded(model.tokenizer, sentence(item), longest if truncate else None)
+    rest = longest - len(read.ids)
+    padding = Coded(Sentence(""), [model.tokenizer.pad_token_id or 0] * rest, [None] * rest, [None] * rest)
+    return aligned(model.anatomy, model.tokenizer, read + padding)
 
 
 def _inputs(model: Model, item: object) -> Processed:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from whence.models.inputs import KINDS, TEXT, reads, reads_alone, textless
 from whence.models.locate import PROBE_LENGTH, locate
 from whence.models.pieces import device_of, in_pieces
 from whence.models.placement import check_named_modules, on_device, spread
-from whence.models.verify import LONG, Check, capabilities, verify
+from whence.models.towers import Tower, towers_of
+from whence.models.verify import LONG, Check, capabilities, check_ending, verify
 from whence.models.wrapped import unwrapped
 
 PLACING = ("device_map", "max_memory", "offload_folder")
@@ -58,6 +60,12 @@ class Model:
     revision: str | None
     origin: Mapping[str, Any] | None = None
     "The arguments of `load` that give it on another machine; None of a model that was in memory."
+    tower: Tower | None = None
+    "How it ends in a vector, where it is one of the two towers of an image–text model."
+    around: PreTrainedModel | None = None
+    "That image–text model."
+    pictures: "Model | None" = None
+    "Its other tower, beside the one that reads texts."
     layout: tuple[object, ...] = field(init=False, repr=False)
     "What was verified: the layers that have weights, and the user's hooks."
 
@@ -224,6 +232,9 @@ def _wrapped(
     model: PreTrainedModel, tokenizer: Any, name: str, revision: str | None, origin: Mapping[str, Any] | None = None
 ) -> Model:
     _refuse_meta(model)
+    if (towers := towers_of(model)) is not None:
+        read = partial(_tower, model, processor=tokenizer, name=name, revision=revision, origin=origin)
+        return replace(read(towers.texts), pictures=read(towers.pictures))
     if type(model).__name__.endswith("ForMultipleChoice"):
         raise Unsupported(
             f"{type(model).__name__} reads several texts at once; give the stack inside it:"
@@ -234,6 +245,16 @@ def _wrapped(
         checks = verify(anatomy)
         anatomy = replace(anatomy, chunks=LONG in capabilities(checks))
         return Model(model, tokenizer, anatomy, checks, name, revision, origin)
+
+
+def _tower(model: PreTrainedModel, tower: Tower, processor: Any, **about: Any) -> Model:
+    """One of two towers, read by itself, after its vector was compared with the one that the whole model makes."""
+    part = model.get_submodule(tower.part)
+    assert isinstance(part, PreTrainedModel)
+    texts_alone = reads(part) != TEXT and isinstance(processor, PreTrainedTokenizerBase)
+    alone = _wrapped(part, None if texts_alone else processor, **about)
+    check_ending(model, tower, alone.anatomy)
+    return replace(alone, tower=tower, around=model)
 
 
 def _refuse_meta(model: PreTrainedModel) -> None:
@@ -249,7 +270,9 @@ def _required(tokenizer: Any, model: PreTrainedModel) -> Any:
         if isinstance(tokenizer, PreTrainedTokenizerBase):
             raise BadInput(f"{textless(model)}, and a tokenizer was given; give its processor, or none.")
         return tokenizer
-    if tokenizer is None:
+    if tokenizer is None or not (
+        isinstance(tokenizer, PreTrainedTokenizerBase) or getattr(tokenizer, "tokenizer", None) is not None
+    ):
         raise BadInput(f"A model in memory needs its tokenizer too: whence.load({type(model).__name__}, tokenizer).")
     return tokenizer
 

@@ -8,17 +8,19 @@ sinks, states past the final norm, positions shifted by padding.
 import itertools
 import math
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 import transformers
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from whence.errors import Unsupported, VerificationFailed
 from whence.models.affine import MERGE, adapters
 from whence.models.agreement import apart, unlike
 from whence.models.anatomy import INTERFACE, Anatomy, ClassHead
+from whence.models.arguments import arguments
 from whence.models.batching import pad, padding_id
 from whence.models.block import Batch, Block, Trace
 from whence.models.capture import arguments_of, borrowed, run, walk
@@ -29,6 +31,7 @@ from whence.models.hooks import here
 from whence.models.linearise import quantised
 from whence.models.locate import WHERE, on_tokens_alone, probe, reason_of
 from whence.models.places import misplaced
+from whence.models.towers import Tower, ending, features
 from whence.models.weights import Opaque, Parts, Projection, first
 
 # largest error of a token, relative to its own size, that rounding explains in each dtype; float64 is held to float32's
@@ -104,6 +107,21 @@ def verify(anatomy: Anatomy) -> tuple[Check, ...]:
     if vital:
         raise Unsupported(_sentence(anatomy, vital[0], WHERE))
     return checks
+
+
+def check_ending(model: PreTrainedModel, tower: Tower, anatomy: Anatomy) -> None:
+    """Refuses a tower whose vector is not what the whole model makes of the same text or picture."""
+    batch = probe(anatomy.model)
+    with borrowed(model, seam=None), torch.no_grad():
+        inputs = batch.inputs or {"input_ids": batch.ids}
+        own = features(model, tower, arguments(model, replace(batch, inputs=inputs)))
+        states = walk(anatomy, batch, lambda block: block.output).blocks[-1]
+        error = unlike(ending(model, tower, batch)(anatomy.finish(states)[0])[None], own[None])
+    if not error <= LIMITS[own.dtype]:
+        raise VerificationFailed(
+            f"{type(model).__name__} makes another vector than was expected of its part {tower.part} (error"
+            f" {error:.2g}), so nothing was measured; give one of its towers alone."
+        )
 
 
 def _contradicts(check: Check, anatomy: Anatomy) -> bool:

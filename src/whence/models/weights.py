@@ -1,10 +1,11 @@
 """What a block's weights are, family aside: norms, affine maps, the output projection by head, the feed-forward."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, float32, nn, promote_types
@@ -68,6 +69,17 @@ class FeedForward:
 
 
 @dataclass(frozen=True)
+class Fed:
+    """x + feed-forward(norm(x))."""
+
+    norm: Norm
+    forward: FeedForward
+
+    def __call__(self, states: Float[Tensor, "*_ m"]) -> Float[Tensor, "*_ m"]:
+        return states + self.forward(self.norm(states))
+
+
+@dataclass(frozen=True)
 class Opaque:
     """A feed-forward known only by its output, such as a mixture of experts."""
 
@@ -125,6 +137,13 @@ def split_affine(affine: Affine) -> tuple[Affine, Affine]:
     biases = (None, None) if affine.bias is None else affine.bias.chunk(2)
     first, second = (Affine(weight, bias) for weight, bias in zip(weights, biases, strict=True))
     return first, second
+
+
+def averaged(affines: Sequence[Affine]) -> Affine:
+    """The mean of maps with biases, each of its own part of what is read."""
+    biases = [affine.bias for affine in affines if affine.bias is not None]
+    weight = torch.cat([affine.weight for affine in affines]) / len(affines)
+    return Affine(weight, torch.stack(biases).sum(dim=0) / len(affines) if biases else None)
 
 
 def read_projection(module: nn.Module, heads: int) -> Projection:

@@ -102,3 +102,9 @@ def tokens_of(encoded: Encoded) -> dict[str, np.ndarray]:
     places = {name: np.array(values) for name, values in encoded.places.items()}
     annotations = {name: np.array([each or "" for each in values]) for name, values in encoded.annotations().items()}
     return labels | places | annotations
+
+
+def said(encoded: Encoded) -> dict[str, str]:
+    """The text of a Dataset, and the picture as the model reads it, where there is one."""
+    texts = {"text": encoded.sentence.text, "pair": encoded.sentence.pair or ""}
+    return texts if encoded.picture is None else texts | {"picture": encoded.picture}

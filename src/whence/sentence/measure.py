@@ -25,13 +25,12 @@ from whence.measures.takes import Sizes
 from whence.models.anatomy import Anatomy
 from whence.models.block import Block
 from whence.models.capture import visit_blocks
-from whence.models.encode import Encoded
 from whence.models.fingerprint import provenance
-from whence.models.given import encoded_of
+from whence.models.given import encoded_of, facing
 from whence.models.load import Model, loaded
 from whence.models.memory import HOST, SHARE, Needs, budget, claim, free_bytes, gigabytes, resident
 from whence.models.precision import reported
-from whence.sentence.label import labelled
+from whence.sentence.label import labelled, said
 
 LARGE = 1_000_000_000
 FEW = 8  # sources of each row that are offered where all do not fit
@@ -79,7 +78,8 @@ def measure(
         >>> dict(ds.mixing.sizes)
         {'analysis': 5, 'layer': 6, 'target': 1}
     """
-    selected, options = chosen(measures, loaded(model).gives, model.anatomy.family, model.reasons)
+    model = facing(loaded(model), text)
+    selected, options = chosen(measures, model.gives, model.anatomy.family, model.reasons)
     numbers = layers_of(layers, model.anatomy.layers)
     _check_attending(numbers, selected.values(), model.anatomy)
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
@@ -209,12 +209,6 @@ def _on_host(values: Tensor, settings: Settings) -> np.ndarray:
 def _placed(values: Tensor, variable: Variable) -> np.ndarray:
     """As an array without the batch axis, the layer axis where the variable has it."""
     return values[:, 0].movedim(0, variable.dims.index("layer")).numpy()
-
-
-def said(encoded: Encoded) -> dict[str, str]:
-    """The text of a Dataset, and the picture as the model reads it, where there is one."""
-    texts = {"text": encoded.sentence.text, "pair": encoded.sentence.pair or ""}
-    return texts if encoded.picture is None else texts | {"picture": encoded.picture}
 
 
 def _unproved(dataset: xarray.Dataset, anatomy: Anatomy) -> dict[str, int]:

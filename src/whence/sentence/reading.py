@@ -13,13 +13,17 @@ from whence.errors import BadInput, Unsupported
 from whence.measures.flow import readout
 from whence.measures.flow.readout import NONE, SIGMOID, SOFTMAX, Readout
 from whence.measures.lm_head.stages import stages_of, states_at
-from whence.models.anatomy import SEQUENCES, TOKENS
+from whence.models.anatomy import FRAMES, SEQUENCES, TOKENS
+from whence.models.capture import borrowed, run
 from whence.models.embedding import pooling_of
 from whence.models.encode import Encoded
 from whence.models.given import encoded_of
+from whence.models.inputs import KINDS, TEXT
 from whence.models.load import Model
 from whence.models.pooling import POOLED
+from whence.models.pooling import Tokens as Pooling
 from whence.models.precision import single
+from whence.models.towers import Ending, ending
 from whence.models.verify import CLASSES
 from whence.models.vocabulary import pieces
 from whence.sentence.lm_head import positions_of
@@ -55,7 +59,7 @@ class Reading:
 def kind_of(model: Model, similar_to: object = None) -> str:
     if similar_to is not None:
         return SIMILARITY
-    return CLASS if type(model.model).__name__.endswith((SEQUENCES, TOKENS)) else TOKEN
+    return CLASS if type(model.model).__name__.endswith((*SEQUENCES, *TOKENS)) else TOKEN
 
 
 def check_asked(model: Model, kind: str, **asked: object) -> None:
@@ -67,6 +71,12 @@ def check_asked(model: Model, kind: str, **asked: object) -> None:
 
 def check_given(model: Model, kind: str) -> None:
     """Refuses a model that has no such head, or one that is not known."""
+    if kind == TOKEN and model.reads != TEXT and model.anatomy.row is not None:
+        raise Unsupported(
+            f"{type(model.model).__name__} has no head that scores classes; load it as a model for classification"
+            f" (AutoModelForImageClassification, AutoModelForAudioClassification), or ask how similar the"
+            f" {KINDS[model.reads].name} is to another one (similar_to=)."
+        )
     if kind == TOKEN and model.anatomy.head is None and model.anatomy.row is not None:
         raise Unsupported(
             f"{type(model.model).__name__} has no head that predicts; load the model as"
@@ -95,38 +105,47 @@ def of_classes(
     places = _places(model, encoded, position)
     head = readout.of_classes(model.anatomy, encoded.batch.ids[0], places, _odds(model.model.config))
     of = POSITION if places else WHOLE
-    places = places or [_place(head.pooled[0, 0])]
+    places = places or [_place(head.pooled[0])]
     numbers = None if label is None else [class_number(model, label)] * len(places)
     return Question(encoded, places, numbers), Reading(CLASS, head, lambda chosen: labels(model, chosen), of)
 
 
 def of_similarity(
-    model: Model, text: object, other: object, pooling: str | None, truncate: bool
+    model: Model, text: object, facing: Model, other: object, pooling: str | None, truncate: bool
 ) -> tuple[Question, Reading]:
-    """To another text, whose vector is held."""
-    way = pooling or pooling_of(model)
-    if way not in POOLED:
-        raise BadInput(f"There is no pooling {way!r}; there are: {', '.join(POOLED)}.")
-    encoded, beside = (encoded_of(model, each, truncate) for each in (text, other))
-    weights = _weights(model, encoded, way)
-    head = readout.of_similarity(model.anatomy, weights, _embedded(model, beside, way))
-    name = beside.sentence.text
+    """To another text or picture, whose vector is held: that of the same model, or of the tower `facing` it."""
+    way = _way(model, pooling)
+    encoded, beside = encoded_of(model, text, truncate), encoded_of(facing, other, truncate)
+    head = readout.of_similarity(model.anatomy, _ending(model, encoded, way), _embedded(facing, beside, way))
+    name = beside.sentence.text or f"the other {KINDS[facing.reads].name}"
     reading = Reading(SIMILARITY, head, lambda chosen: [name] * len(chosen), WHOLE)
-    return Question(encoded, [_place(weights)], [0]), reading
+    return Question(encoded, [_place(head.pooled[0])], [0]), reading
 
 
 def _places(model: Model, encoded: Encoded, position: int | Iterable[int] | None) -> list[int]:
     if type(model.model).__name__.endswith(TOKENS):
         if position is not None:
             return positions_of(model, encoded, position)
+        if type(model.model).__name__.endswith(FRAMES):
+            return _spoken(model, encoded)
         return [place for place, special in enumerate(encoded.special) if not special]
     if position is not None:
         raise BadInput("A class is of the whole text, so it goes without position=.")
     return []
 
 
+def _spoken(model: Model, encoded: Encoded) -> list[int]:
+    """The frames that say something else than the blank; all where none does."""
+    with borrowed(model.model), torch.no_grad():
+        best = run(model.model, encoded.batch)[0].argmax(dim=-1)
+    return (best != model.model.config.pad_token_id).nonzero().flatten().tolist() or list(range(len(best)))
+
+
 def labels(model: Model, numbers: Sequence[int]) -> list[str]:
-    """The names that the configuration has for classes."""
+    """The names that the configuration has for classes; letters by the tokenizer, where there is one."""
+    tokenizer = getattr(model.processor, "tokenizer", None)
+    if type(model.model).__name__.endswith(FRAMES) and tokenizer is not None:
+        return pieces(tokenizer, list(numbers))
     names = model.model.config.id2label or {}
     return [str(names.get(number, f"class {number}")) for number in numbers]
 
@@ -151,18 +170,35 @@ def _odds(config: Any) -> str:
     return SIGMOID if config.problem_type == "multi_label_classification" or config.num_labels == 1 else SOFTMAX
 
 
-def _weights(model: Model, encoded: Encoded, way: str) -> Float[Tensor, " t"]:
-    return POOLED[way](encoded.batch.ids[0], getattr(model.model.config.get_text_config(), "pad_token_id", None))
+def _way(model: Model, pooling: str | None) -> str | None:
+    """A row of `POOLED`; None of towers, which say themselves how they end."""
+    if model.tower is not None:
+        if pooling is not None:
+            raise BadInput("An image–text model makes its vectors in its own way, so it goes without pooling=.")
+        return None
+    way = pooling or pooling_of(model)
+    if way not in POOLED:
+        raise BadInput(f"There is no pooling {way!r}; there are: {', '.join(POOLED)}.")
+    return way
+
+
+def _ending(model: Model, encoded: Encoded, way: str | None) -> Ending:
+    """From the last states to the vector."""
+    if model.tower is not None and model.around is not None:
+        return ending(model.around, model.tower, encoded.batch)
+    assert way is not None
+    padding = getattr(model.model.config.get_text_config(), "pad_token_id", None)
+    return Ending(POOLED[way](Pooling(encoded.batch.ids[0], padding, sum(encoded.special))), ())
 
 
 @torch.no_grad()
-def _embedded(model: Model, encoded: Encoded, way: str) -> Float[Tensor, " m"]:
+def _embedded(model: Model, encoded: Encoded, way: str | None) -> Float[Tensor, " w"]:
     places = range(len(encoded.tokens))
     last = states_at(model.anatomy, encoded.batch, [0] * len(places), places, [model.anatomy.layers])[0]
-    return readout.embedded(model.anatomy, _weights(model, encoded, way), single(last))
+    return readout.embedded(model.anatomy, _ending(model, encoded, way), single(last))
 
 
-def _place(weights: Float[Tensor, " t"]) -> int:
+def _place(weights: Float[Tensor, "n t"]) -> int:
     """Of the one token that is read, if it is one."""
-    read = weights.nonzero()[:, 0].tolist()
+    read = weights.any(dim=0).nonzero()[:, 0].tolist()
     return int(read[0]) if len(read) == 1 else NOWHERE

@@ -19,11 +19,12 @@ from whence.measures.flow.readout import NONE
 from whence.measures.lm_head.ranks import place
 from whence.measures.registry import DERIVATIVES, SECANT
 from whence.models.fingerprint import provenance
+from whence.models.given import facing
 from whence.models.linearise import linearised
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
 from whence.sentence import reading as read
-from whence.sentence.label import tokens_of
+from whence.sentence.label import said, tokens_of
 from whence.sentence.question import Answer, Question, question, token_number
 from whence.sentence.reading import CLASS, SIMILARITY, TOKEN, Reading
 from whence.sentence.spans import Spans, spans_of
@@ -104,7 +105,8 @@ def why(
         >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
         True
     """
-    kind = read.kind_of(loaded(model), similar_to)
+    pair, model = loaded(model), facing(model, text)
+    kind = read.kind_of(model, similar_to)
     names = measures_of(model, measures, components, kind)
     read.check_asked(
         model,
@@ -129,7 +131,7 @@ def why(
     elif kind == CLASS:
         asked, reading = read.of_classes(model, text, position, label, truncate)
     else:
-        asked, reading = read.of_similarity(model, text, similar_to, pooling, truncate)
+        asked, reading = read.of_similarity(model, text, facing(pair, similar_to), similar_to, pooling, truncate)
     other = None if against is None else (token_number if kind == TOKEN else read.class_number)(model, against)
     by_span = None if spans is None else spans_of(asked.encoded, spans, asked.answer)
     _check_through(through, names, asked, together)
@@ -346,7 +348,7 @@ def _coordinates(
 def _texts(asked: Question) -> dict[str, str]:
     """The whole text, and of it the answer."""
     encoded = asked.encoded
-    texts = {"text": encoded.sentence.text, "pair": encoded.sentence.pair or ""}
+    texts = said(encoded)
     if asked.answer is None:
         return texts
     start = next((span[0] for span in encoded.spans[asked.answer :] if span is not None), len(texts["text"]))

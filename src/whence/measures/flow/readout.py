@@ -13,12 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from whence.linear.steps import Activated, Chain, Linear, Normed, Pooled, Step
+from whence.linear.steps import Activated, Beside, Chain, Linear, Normed, Pooled, Step, feed_forward
 from whence.models.anatomy import Anatomy
 from whence.models.precision import single
-from whence.models.weights import Activation, Affine, Norm
+from whence.models.towers import Ending, Layer, Weighing
+from whence.models.weights import Affine, Fed, Norm
 
-Layer = Norm | Affine | Activation
 # what scores say of probability: log p of them, or nothing
 SOFTMAX, SIGMOID, NONE = "softmax", "sigmoid", "none"
 LOGS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -32,8 +32,8 @@ LOGS: dict[str, Callable[[Tensor], Tensor]] = {
 class Readout:
     """The states of all tokens to the scores of predictions: factor * scores(steps(pooled(every(states)))), capped.
 
-    `pooled` has for every prediction the weights of the tokens; several rows of them make one long vector. `odds` says
-    how probabilities come of scores.
+    `pooled` has for every prediction the weights of the tokens; several rows of them make one long vector. With
+    `weighing` the weights follow from the states. `odds` says how probabilities come of scores.
     """
 
     every: tuple[Layer, ...]
@@ -43,6 +43,7 @@ class Readout:
     factor: float = 1.0
     softcap: float | None = None
     odds: str = SOFTMAX
+    weighing: Weighing | None = None
 
     def logs(self, scores: Float[Tensor, "*p v"]) -> Float[Tensor, "*p v"]:
         """Log-probabilities; the scores themselves where there are none."""
@@ -93,7 +94,7 @@ class Readout:
         return Pooled(self._weights(place, states)).push(states[None])[0]
 
     def _weights(self, place: int, like: Tensor) -> Float[Tensor, "n t"]:
-        return self.pooled[place][:, self.tokens(place)].to(like)
+        return self.pooled[place][:, self.tokens(place)].to(like) if self.weighing is None else self.weighing(like)
 
     def _rows(self, chosen: Sequence[int]) -> Affine:
         """The last step to these scores alone, the factor multiplied in."""
@@ -115,22 +116,21 @@ def of_classes(anatomy: Anatomy, ids: Int[Tensor, " t"], positions: Sequence[int
     head = anatomy.class_head
     assert head is not None, "checked by the measure's needs"
     weights = head.weights(ids)
-    pooled = at(positions, len(ids)) if weights is None else weights[None, None]
+    pooled = at(positions, len(ids)) if weights is None else weights[None]
     return Readout(finished(anatomy), pooled, tuple(map(single, head.steps[:-1])), single(head.scores), odds=odds)
 
 
-def of_similarity(
-    anatomy: Anatomy, pooled: Float[Tensor, " t"], other: Float[Tensor, " m"], steps: Iterable[Layer] = ()
-) -> Readout:
-    """The cosine of what is pooled to another vector, which is held; so is the length of what is pooled."""
+def of_similarity(anatomy: Anatomy, ending: Ending, other: Float[Tensor, " w"]) -> Readout:
+    """The cosine of the vector that the states end in to another one, which is held; so is this one's length."""
     unit = length_one(len(other), other)
     direction = Affine(unit(other)[:, None], None)
-    return Readout(finished(anatomy), pooled[None, None], (*steps, unit), direction, odds=NONE)
+    steps: tuple[Layer, ...] = (*map(single, ending.steps), unit)
+    return Readout(finished(anatomy), ending.pooled[None], steps, direction, odds=NONE, weighing=ending.weighing)
 
 
-def embedded(anatomy: Anatomy, pooled: Float[Tensor, " t"], last: Float[Tensor, "t m"]) -> Float[Tensor, " m"]:
-    """What is pooled of a text's last states."""
-    return pooled.to(last) @ _through(finished(anatomy), last)
+def embedded(anatomy: Anatomy, ending: Ending, last: Float[Tensor, "t m"]) -> Float[Tensor, " w"]:
+    """The vector of a text's last states."""
+    return ending(_through(finished(anatomy), last))
 
 
 def finished(anatomy: Anatomy) -> tuple[Layer, ...]:
@@ -166,4 +166,8 @@ def _held(layers: Iterable[Layer], states: Float[Tensor, "n _"]) -> tuple[list[S
 def _step(layer: Layer, states: Float[Tensor, "n _"]) -> Step:
     if isinstance(layer, Norm):
         return Normed(layer, layer.scale(states))
+    if isinstance(layer, Fed):
+        read = layer.norm(states)
+        fed = feed_forward(layer.forward, read)
+        return Beside(Chain((Normed(layer.norm, layer.norm.scale(states)), *fed)))
     return Linear(layer) if isinstance(layer, Affine) else Activated.of(layer, states)
