@@ -59,7 +59,7 @@ mutants: $(VENV)/.ready-dev ## sixty faults put into a copy of measures and corp
 bench: $(VENV)/.ready-dev ## the benchmarks
 	$(RUN) benchmarks
 
-studies: $(VENV)/.ready-dev ## every published study in full on the built-in model and DATA, into studies/ (hours; resumes)
+studies: $(VENV)/.ready-dev ## every study in full on the built-in model and DATA, into studies/ (hours; resumes)
 	$(BIN)/whence study attention-identifiability --data text:$(DATA)/enwiki/excerpt_5MB.txt --out studies/attention-identifiability
 	$(BIN)/whence study token-identifiability --data mrpc:$(DATA)/mrpc/dev.tsv \
 	  --data 'cola:$(DATA)/cola/*.tsv' --data mnli:$(DATA)/mnli/dev_first1500.jsonl --out studies/token-identifiability
@@ -68,6 +68,10 @@ studies: $(VENV)/.ready-dev ## every published study in full on the built-in mod
 	  --frequency $(DATA)/frequency/bert_uncased_rank_count_id.txt --out studies/mixing
 	$(BIN)/whence study correlates --data $(DATA)/ud_gum/en_gum-ud-dev.conllu --out studies/correlates
 	$(BIN)/whence study lm-head --data lama:$(DATA)/lama/conceptnet_146.jsonl --data lama:$(DATA)/lama/squad.jsonl --out studies/lm-head
+	$(BIN)/whence study lens --data text:$(DATA)/enwiki/excerpt_5MB.txt --data lama:$(DATA)/lama/squad.jsonl --out studies/lens
+	$(BIN)/whence study referee --data text:$(DATA)/enwiki/excerpt_5MB.txt --out studies/referee
+	$(BIN)/whence study lost --data $(DATA)/ud_gum/en_gum-ud-dev.conllu \
+	  --frequency $(DATA)/frequency/bert_uncased_rank_count_id.txt --out studies/lost
 
 families: $(VENV)/.ready-dev ## try every model type of transformers and write the table of docs/models.md (10 minutes; resumes)
 	OMP_NUM_THREADS=1 WORKERS=$(WORKERS) nice $(RUN) tests.sweep

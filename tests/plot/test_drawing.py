@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from whence.errors import BadInput
 from whence.plot.drawing import Drawing, _apart, draw
+from whence.plot.encodings import steps
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -85,3 +86,58 @@ def test_long_labels_of_rows_have_room_in_a_wider_font(names, margin):
     table = pandas.DataFrame({"x": [0, 0], "y": names, "share": [0.5, 0.6]})
     chart = draw(Drawing("grid", table, "x", "y", "A title", value="share")).to_dict()
     assert chart["padding"]["left"] == margin
+
+
+def test_layers_have_a_colour_by_their_depth_whatever_their_order():
+    names = ["layer 6", "layer 1", "layer 3"]
+    colors = dict(zip(names, steps(names, "light"), strict=True))
+    assert steps(sorted(names), "light") == [colors[name] for name in sorted(names)]
+    assert len(set(colors.values())) == 3 and steps(["1", "2", "4-5", "11+"], "dark")
+    assert not steps(["layer 1", "guessing"], "light") and not steps(["1"], "light")
+
+
+def test_lines_of_reference_stand_where_the_table_says():
+    table = pandas.DataFrame({"x": [1, 2, 3], "y": [0.1, 0.5, 0.3], "width": 2.5})
+    drawing = Drawing("points", table, "x", "y", "A title", upright=("width", "a head"), rule=(0.2, "chance"))
+    drawn = draw(drawing).to_dict()
+    rows = [row for rows in drawn["datasets"].values() for row in rows if "at" in row]
+    assert {(row["at"], row["name"]) for row in rows} == {(2.5, "a head"), (0.2, "chance")}
+    rules = [layer["encoding"] for layer in drawn["layer"] if layer["mark"]["type"] == "rule"]
+    assert [set(rule) for rule in rules] == [{"y"}, {"x"}]
+
+
+def test_single_values_are_thin_behind_their_mean():
+    table = pandas.DataFrame({"x": [1, 2], "y": [0.1, 0.5], "one": [0.3, 0.2]})
+    thin, line = draw(Drawing("lines", table, "x", "y", "A title", raw="one")).to_dict()["layer"]
+    assert thin["encoding"]["y"]["field"] == "one" and thin["mark"]["strokeWidth"] < line["mark"]["strokeWidth"]
+
+
+def test_a_logarithmic_axis_names_its_places():
+    import vl_convert
+
+    table = pandas.DataFrame({"x": [1, 10, 1000], "y": [0.1, 0.5, 0.3]})
+    drawing = Drawing("points", table, "x", "y", "A title", ticks={1: "1\nthe", 1000: "1,000\nharbour"})
+    svg = vl_convert.vegalite_to_svg(draw(drawing).to_json())
+    assert "harbour" in svg and "1,000" in svg and ">the<" in svg
+
+
+def test_a_line_does_not_cross_a_place_without_a_value():
+    import re
+
+    import vl_convert
+
+    table = pandas.DataFrame({"x": range(-20, 21), "y": 0.5})
+    paths = []
+    for values in (table["y"], table["y"].where(table["x"] != 0)):
+        svg = vl_convert.vegalite_to_svg(draw(Drawing("lines", table.assign(y=values), "x", "y", "A title")).to_json())
+        paths.append(max(re.findall(r'<path [^>]*d="([^"]*)"', svg), key=len))
+    assert paths[0].count("M") == 1 and paths[1].count("M") == 2
+
+
+@pytest.mark.parametrize(("places", "written"), [(5, True), (13, False)])
+def test_numbers_stand_in_small_grids_where_there_is_room(places, written):
+    cells = [(x, y, panel) for panel in "ab" for x in range(places) for y in "pqr"]
+    table = pandas.DataFrame(cells, columns=["x", "y", "of"]).assign(x=lambda rows: rows["x"].map(str), value=0.5)
+    drawn = draw(Drawing("grid", table, "x", "y", "A title", value="value", by="of")).to_dict()
+    marks = [layer["mark"]["type"] for layer in drawn["concat"][0]["layer"]]
+    assert ("text" in marks) is written

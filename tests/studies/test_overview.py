@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import whence
 from tests import tiny
-from whence.plot.drawing import Drawing, _distinct, draw
+from whence.plot.drawing import Drawing, draw
+from whence.plot.encodings import distinct
 from whence.plot.style import style
 from whence.studies import overview
 from whence.studies.overview import by_group, by_layer, kind_of, shares_of
@@ -66,7 +67,7 @@ def test_the_main_variable_comes_first_and_is_never_dropped(table):
 
 @given(st.lists(st.sampled_from([None, "#0072b2", "#000000", "#d55e00"]), min_size=1, max_size=7))
 def test_colours_differ_as_long_as_there_are_enough(colors):
-    found = _distinct(colors)
+    found = distinct(colors)
     assert len(set(found)) == len(found)
     assert found[0] == colors[0] or colors[0] is None
 

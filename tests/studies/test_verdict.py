@@ -110,9 +110,9 @@ def test_few_documents_decide_nothing_and_weights_need_none():
 
 def test_parts_may_have_criteria_of_their_own():
     parts = {"low": interval([constant(0.1)]), "high": interval([constant(0.9)])}
-    criteria = {"low": Criterion("low", below=0.25), "high": Criterion("high", above=0.5)}
+    criteria = {"low": Criterion(below=0.25), "high": Criterion(above=0.5)}
     assert verdict(parts, criteria) == "confirmed"
-    assert verdict(parts, criteria | {"high": Criterion("high", above=0.95)}) == "contradicted"
+    assert verdict(parts, criteria | {"high": Criterion(above=0.95)}) == "contradicted"
 
 
 def test_an_interval_is_that_of_the_mean_of_documents():
@@ -151,3 +151,13 @@ def test_readings_are_those_of_the_rows_put_together():
     first = [each[each["layer"] == 1] for each in together]
     assert weighted.draws == pytest.approx([(rows["x"] * rows["w"]).sum() / rows["w"].sum() for rows in first])
     assert weighted.documents == 6
+
+
+def test_criteria_are_data_and_their_words_are_made_of_their_limits():
+    from whence.studies.frame.published import published
+
+    assert FALLS.asks("+.2f") == "a rank correlation below -0.3" and MORE.asks(".1%") == "above 0%"
+    for name, row in published("criteria").items():
+        words = Criterion.named(name).asks(".2f")
+        assert all(f"{side} {row[side]:.3g}" in words for side in ("above", "below") if side in row)
+        assert not any(letter.isdigit() for letter in row.get("of", ""))

@@ -28,8 +28,8 @@ def study(
     Parameters
     ----------
     name
-        attention-identifiability, token-identifiability, attribution, mixing, correlates, lm-head, referee or
-        lost.
+        attention-identifiability, token-identifiability, attribution, mixing, correlates, lm-head, lens,
+        referee or lost.
     data
         A corpus, as for `whence measure`; several may be given, each with a --data of its own.
     out

@@ -9,18 +9,33 @@ import altair
 import pandas
 
 from whence.errors import BadInput
+from whence.plot.encodings import (
+    BARE,
+    CLOSE,
+    CROWDED,
+    CYCLE,
+    MARKED,
+    SEPARATOR,
+    accent,
+    axis_title,
+    color_of,
+    domain,
+    has_published,
+    published_marks,
+    rules,
+    x_axis,
+    y_axis,
+)
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, Theme
-from whence.plot.style import named_color
 
-# categories that no measure has a colour for, in this order (Okabe & Ito)
-_CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
+__all__ = ["SEPARATOR", "Drawing", "draw"]
+
 WIDTH, HEIGHT, LEAST = 380, 260, 320
 SMALL = 150  # how high small charts are
 LINE = 13  # and a line of text
 BOX = 16  # how wide a box is
-MARKED = 24  # places on the x axis up to which each is marked on a line
-CROWDED = 60  # places on an axis beyond which they are not named
 LABELLED = 150  # cells up to which a grid shows its numbers
+ROOMY = 6  # columns of a small grid that have room for them
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +73,16 @@ class Drawing:
     limits: tuple[float, float] | None = None
     own_scales: bool = False
     "Small charts do not share their y axis."
+    columns: int | None = None
+    "How many small charts stand side by side, where their size does not say it."
     rule: tuple[float, str] | None = None
     "A horizontal line and its name: chance, or a value from theory."
+    upright: tuple[str, str] | None = None
+    "A vertical line: the column that says where, and its name."
+    raw: str | None = None
+    "Of lines: a column with the single values that the line is the mean of, drawn thin behind it."
+    ticks: Mapping[int, str] | None = None
+    "The x axis is logarithmic, and this is written at these places of it."
 
 
 def draw(drawing: Drawing, theme: Theme = "light") -> Any:
@@ -69,6 +92,7 @@ def draw(drawing: Drawing, theme: Theme = "light") -> Any:
     if drawing.by is None:
         return _finished(_KINDS[drawing.kind](drawing, drawing.table, theme), drawing, theme)
     size, columns = _small(drawing)
+    columns = drawing.columns or columns
     charts = [
         _KINDS[drawing.kind](drawing, rows, theme).properties(title=str(name), **size)
         for name, rows in drawing.table.groupby(drawing.by, sort=False)
@@ -87,23 +111,29 @@ def _small(drawing: Drawing) -> tuple[dict[str, Any], int]:
     if drawing.kind == "boxes" and places > 10:
         return {"width": {"step": BOX + 2}, "height": SMALL}, 1
     if drawing.kind == "grid" and 20 < places <= CROWDED:
-        return {"width": {"step": 13}, "height": {"step": 16}}, 1
+        return {"width": {"step": 13 if places <= CLOSE else 9}, "height": {"step": 16}}, 1
     if drawing.kind == "grid" and 10 < places <= 20:
-        return {"width": {"step": 13}, "height": {"step": 13}}, 3
+        return {"width": {"step": 15}, "height": {"step": 15}}, 3
     return {"width": 190, "height": 190 if drawing.kind == "grid" and places > CROWDED else SMALL}, 3
 
 
 def _lines(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
-    base = altair.Chart(rows).encode(x=_x(drawing, rows), y=_y(drawing), color=_color(drawing, rows, theme))
+    base = altair.Chart(rows).encode(x=x_axis(drawing, rows), y=y_axis(drawing), color=color_of(drawing, rows, theme))
     if drawing.dash is not None:
         base = base.encode(strokeDash=_dash(drawing))
     layers: list[Any] = []
     if {"low", "high"} <= set(rows) and drawing.dash is None:
         band = altair.Chart(rows).mark_area(opacity=0.18)
-        layers.append(band.encode(x=_x(drawing, rows), y="low:Q", y2="high:Q", color=_color(drawing, rows, theme)))
+        layers.append(
+            band.encode(x=x_axis(drawing, rows), y="low:Q", y2="high:Q", color=color_of(drawing, rows, theme))
+        )
+    if drawing.raw is not None:
+        thin = altair.Chart(rows).mark_line(strokeWidth=0.6, opacity=0.45)
+        color = color_of(drawing, rows, theme)
+        layers.append(thin.encode(x=x_axis(drawing, rows), y=f"{drawing.raw}:Q", color=color))
     marked = rows[drawing.x].nunique() <= MARKED
     layers.append(base.mark_line(strokeWidth=2, point={"size": 28} if marked else False))
-    layers += _published(drawing, rows, theme) + _rules(drawing, theme)
+    layers += published_marks(drawing, rows, theme) + rules(drawing, rows, theme)
     if drawing.color is not None:
         solid = rows if drawing.dash is None else rows[rows[drawing.dash] == rows[drawing.dash].iloc[0]]
         layers.append(_names_at_ends(drawing, solid, theme))
@@ -128,7 +158,7 @@ def _names_at_ends(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> al
     table = last.assign(**{drawing.y: _apart(last[drawing.y].tolist(), line, high)})
     base = altair.Chart(table[[drawing.x, drawing.y, drawing.color]]).mark_text(align="left", dx=8, fontSize=11)
     return base.encode(
-        x=_x(drawing, rows), y=f"{drawing.y}:Q", text=f"{drawing.color}:N", color=_color(drawing, rows, theme)
+        x=x_axis(drawing, rows), y=f"{drawing.y}:Q", text=f"{drawing.color}:N", color=color_of(drawing, rows, theme)
     )
 
 
@@ -153,33 +183,37 @@ def _apart(values: Sequence[float], least: float, highest: float) -> list[float]
 def _points(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     marks = altair.Chart(rows).mark_point(filled=True, size=22, opacity=0.55)
     if drawing.color is None:
-        marks = marks.encode(color=altair.value(_CYCLE[0] if theme == "light" else "#4ba0df"))
+        marks = marks.encode(color=altair.value(CYCLE[0] if theme == "light" else "#4ba0df"))
     else:
-        marks = marks.encode(color=_color(drawing, rows, theme, legend=True))
-    layers = [marks.encode(x=_x(drawing, rows), y=_y(drawing)), *_published(drawing, rows, theme)]
-    return altair.layer(*layers, *_rules(drawing, theme)).properties(width=WIDTH, height=HEIGHT)
+        marks = marks.encode(color=color_of(drawing, rows, theme, legend=True))
+    layers = [marks.encode(x=x_axis(drawing, rows), y=y_axis(drawing)), *published_marks(drawing, rows, theme)]
+    return altair.layer(*layers, *rules(drawing, rows, theme)).properties(width=WIDTH, height=HEIGHT)
 
 
 def _bars(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
-    color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
-    bars = altair.Chart(rows).mark_bar(size=18, opacity=0.9).encode(x=_x(drawing, rows), y=_y(drawing), color=color)
+    color = color_of(drawing, rows, theme) if drawing.color else altair.value(accent(theme))
+    bars = (
+        altair.Chart(rows)
+        .mark_bar(size=18, opacity=0.9)
+        .encode(x=x_axis(drawing, rows), y=y_axis(drawing), color=color)
+    )
     layers: list[Any] = [bars]
     if {"low", "high"} <= set(rows):
         rule = altair.Chart(rows).mark_rule(color=FURNITURE[theme]["ink"], strokeWidth=1.5)
-        layers.append(rule.encode(x=_x(drawing, rows), y="low:Q", y2="high:Q"))
-    return altair.layer(*layers, *_published(drawing, rows, theme), *_rules(drawing, theme)).properties(
+        layers.append(rule.encode(x=x_axis(drawing, rows), y="low:Q", y2="high:Q"))
+    return altair.layer(*layers, *published_marks(drawing, rows, theme), *rules(drawing, rows, theme)).properties(
         width={"step": _step(drawing)}, height=HEIGHT
     )
 
 
 def _boxes(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
-    x, chart = _x(drawing, rows), altair.Chart(rows)
-    color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
+    x, chart = x_axis(drawing, rows), altair.Chart(rows)
+    color = color_of(drawing, rows, theme) if drawing.color else altair.value(accent(theme))
     ink = FURNITURE[theme]["ink"]
-    whiskers = chart.mark_rule(color=FURNITURE[theme]["muted"]).encode(x=x, y=_y(drawing, "low"), y2="high:Q")
+    whiskers = chart.mark_rule(color=FURNITURE[theme]["muted"]).encode(x=x, y=y_axis(drawing, "low"), y2="high:Q")
     boxes = chart.mark_bar(size=BOX, opacity=0.75).encode(x=x, y="lower:Q", y2="upper:Q", color=color)
     middle = chart.mark_tick(color=ink, size=BOX, thickness=2).encode(x=x, y="middle:Q")
-    layers = [whiskers, boxes, middle, *_published(drawing, rows, theme)]
+    layers = [whiskers, boxes, middle, *published_marks(drawing, rows, theme)]
     return altair.layer(*layers).properties(width={"step": _step(drawing)}, height=HEIGHT)
 
 
@@ -192,20 +226,20 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     form = ".0%" if drawing.share else ".2f"
     legend = altair.Legend(title=None, format=form, orient="bottom", gradientLength=140)
     place = {
-        "x": _x(drawing, rows),
-        "y": altair.Y(f"{drawing.y}:O", title=_title(drawing.y_title, drawing.y), sort="descending"),
+        "x": x_axis(drawing, rows),
+        "y": altair.Y(f"{drawing.y}:O", title=axis_title(drawing.y_title, drawing.y), sort="descending"),
     }
     if not pandas.api.types.is_numeric_dtype(rows[drawing.y]):
         crowded = rows[drawing.y].nunique() > CROWDED
-        axis = altair.Axis(labels=False, ticks=False) if crowded else altair.Axis()
-        place["y"] = altair.Y(f"{drawing.y}:N", title=_title(drawing.y_title, drawing.y), sort=None, axis=axis)
+        axis = altair.Axis(labels=False, ticks=False) if crowded else altair.Axis(labelExpr=BARE)
+        place["y"] = altair.Y(f"{drawing.y}:N", title=axis_title(drawing.y_title, drawing.y), sort=None, axis=axis)
     cells = (
         altair.Chart(rows)
         .mark_rect()
         .encode(**place, color=altair.Color(f"{drawing.value}:Q", scale=scale, legend=legend))
     )
     layers: list[Any] = [cells]
-    if len(rows) <= LABELLED:
+    if len(rows) <= LABELLED and (drawing.by is None or rows[drawing.x].nunique() <= ROOMY):
         threshold = 0.55 * high if drawing.signed else low + 0.55 * (high - low)
         strong = f"datum['{drawing.value}'] > {threshold}" + (
             f" || datum['{drawing.value}'] < {-threshold}" if drawing.signed else ""
@@ -219,30 +253,28 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
 
 
 def _steps(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> altair.Chart:
-    color = _color(drawing, rows, theme) if drawing.color else altair.value(_accent(theme))
+    color = color_of(drawing, rows, theme) if drawing.color else altair.value(accent(theme))
     bars = altair.Chart(rows).mark_bar(opacity=0.85, binSpacing=0)
-    x = altair.X(f"{drawing.x}:Q", title=_title(drawing.x_title, drawing.x), bin="binned", scale=_scale(drawing.limits))
-    return bars.encode(x=x, x2=f"{drawing.x}_end:Q", y=_y(drawing), color=color).properties(width=WIDTH, height=160)
+    x = altair.X(
+        f"{drawing.x}:Q", title=axis_title(drawing.x_title, drawing.x), bin="binned", scale=domain(drawing.limits)
+    )
+    return bars.encode(x=x, x2=f"{drawing.x}_end:Q", y=y_axis(drawing), color=color).properties(width=WIDTH, height=160)
 
 
 def _intervals(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     """Rows in the order of the table: a mark, and a line from low to high."""
     y = altair.Y(
-        f"{drawing.y}:N", sort=None, title=_title(drawing.y_title, drawing.y), axis=altair.Axis(labelLimit=220)
+        f"{drawing.y}:N", sort=None, title=axis_title(drawing.y_title, drawing.y), axis=altair.Axis(labelLimit=220)
     )
     axis = altair.Axis(format="%" if drawing.share else altair.Undefined, tickCount=5, grid=False)
-    title, scale = _title(drawing.x_title, drawing.x), altair.Scale(zero=False)
+    title, scale = axis_title(drawing.x_title, drawing.x), altair.Scale(zero=False)
     x = altair.X(f"{drawing.x}:Q", title=title, axis=axis, scale=scale)
     lines = altair.Chart(rows).mark_rule(color=FURNITURE[theme]["muted"], strokeWidth=1.5)
-    color = _color(drawing, rows, theme, legend=True)
+    color = color_of(drawing, rows, theme, legend=True)
     marks = altair.Chart(rows).mark_point(filled=True, size=46).encode(x=x, y=y, color=color)
     layers = [lines.encode(x=altair.X("low:Q", title=title, scale=scale), x2="high:Q", y=y), marks]
     return altair.layer(*layers).properties(width=WIDTH, height={"step": 18})
 
-
-# names may be told apart by a number behind an invisible separator, which is not shown
-SEPARATOR = "\u2063"
-_BARE = f"split(datum.label, '{SEPARATOR}')[0]"
 
 _KINDS: dict[str, Callable[[Drawing, pandas.DataFrame, Theme], Any]] = {
     "lines": _lines,
@@ -276,96 +308,10 @@ def _margin(drawing: Drawing) -> int:
     return 5 + min(30, int(labels.astype(str).str.len().max())) if words else 5
 
 
-def _accent(theme: Theme) -> str:
-    return "#0072b2" if theme == "light" else "#2a93d5"
-
-
-def _x(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
-    title = _title(drawing.x_title, drawing.x)
-    numeric = pandas.api.types.is_numeric_dtype(rows[drawing.x])
-    if numeric and (drawing.kind == "points" or rows[drawing.x].nunique() > MARKED):
-        return altair.X(f"{drawing.x}:Q", title=title, scale=altair.Scale(zero=False))
-    if not numeric and drawing.kind == "grid" and rows[drawing.x].nunique() > CROWDED:
-        return altair.X(f"{drawing.x}:N", title=title, sort=None, axis=altair.Axis(labels=False, ticks=False))
-    tilted = not numeric and rows[drawing.x].astype(str).str.len().max() > 4
-    return altair.X(
-        f"{drawing.x}:{'O' if numeric else 'N'}",
-        title=title,
-        sort=list(drawing.order) if drawing.order and drawing.color is None else None,
-        axis=altair.Axis(labelAngle=(-90 if drawing.kind == "grid" else -40) if tilted else 0, labelExpr=_BARE),
-    )
-
-
-def _title(title: str | None, column: str) -> str | None:
-    """Of an axis: the column's name unless another is given; an empty one means none."""
-    return column if title is None else title or None
-
-
-def _y(drawing: Drawing, column: str | None = None) -> altair.Y:
-    limits = drawing.limits if drawing.kind != "steps" else None
-    return altair.Y(
-        f"{column or drawing.y}:Q",
-        title=_title(drawing.y_title, drawing.y),
-        axis=altair.Axis(
-            format="%" if drawing.share and drawing.kind != "steps" else altair.Undefined, tickCount=6, grid=False
-        ),
-        scale=_scale(limits),
-    )
-
-
-def _scale(limits: tuple[float, float] | None) -> Any:
-    return altair.Undefined if limits is None else altair.Scale(domain=list(limits))
-
-
-def _color(drawing: Drawing, rows: pandas.DataFrame, theme: Theme, legend: bool = False) -> Any:
-    if drawing.color is None:
-        return altair.value(_accent(theme))
-    names = [str(name) for name in (drawing.order or dict.fromkeys(drawing.table[drawing.color]))]
-    colors = _distinct([named_color((drawing.measures or {}).get(name, name), theme) for name in names])
-    shown = altair.Legend(title=None, orient="bottom") if legend else None
-    return altair.Color(f"{drawing.color}:N", scale=altair.Scale(domain=names, range=colors), legend=shown)
-
-
-def _distinct(colors: Sequence[str | None]) -> list[str]:
-    """Each category's own colour if nobody before it has it, else the next that is free; over again when none is."""
-    taken: list[str] = []
-    for place, color in enumerate(colors):
-        if color is None or color in taken:
-            wanted = {*taken, *colors[place + 1 :]}
-            color = next((other for other in _CYCLE if other not in wanted), _CYCLE[place % len(_CYCLE)])
-        taken.append(color)
-    return taken
-
-
-def _published(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> list[Any]:
-    """Hollow marks where the paper gives a number, in the colour of ours unless they would lie on it."""
-    if not _has_published(drawing, rows):
-        return []
-    published = rows.dropna(subset=[drawing.published])
-    marks = altair.Chart(published).mark_point(filled=False, size=70, strokeWidth=1.6, shape="diamond")
-    colored = drawing.color is not None and drawing.kind in ("lines", "points")
-    color = _color(drawing, rows, theme) if colored else altair.value(FURNITURE[theme]["ink"])
-    return [marks.encode(x=_x(drawing, rows), y=f"{drawing.published}:Q", color=color)]
-
-
-def _has_published(drawing: Drawing, rows: pandas.DataFrame) -> bool:
-    return drawing.published in rows and not rows[drawing.published].isna().all()
-
-
-def _rules(drawing: Drawing, theme: Theme) -> list[Any]:
-    if drawing.rule is None:
-        return []
-    table = pandas.DataFrame({"at": [drawing.rule[0]], "name": [drawing.rule[1]]})
-    muted = FURNITURE[theme]["muted"]
-    line = altair.Chart(table).mark_rule(strokeDash=[4, 3], color=muted).encode(y="at:Q")
-    name = altair.Chart(table).mark_text(align="left", dy=-6, dx=4, color=muted, fontSize=10)
-    return [line, name.encode(y="at:Q", x=altair.value(0), text="name:N")]
-
-
 def _finished(chart: Any, drawing: Drawing, theme: Theme) -> Any:
     colors = FURNITURE[theme]
     wide = _width(drawing)
-    hollow = [f"hollow: {drawing.hollow}"] if _has_published(drawing, drawing.table) else []
+    hollow = [f"hollow: {drawing.hollow}"] if has_published(drawing, drawing.table) else []
     heading = altair.TitleParams(
         wrap(drawing.title, wide // 8),
         subtitle=wrap("; ".join(filter(None, [drawing.subtitle, *hollow])), 10 * wide // 68),

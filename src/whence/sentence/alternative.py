@@ -34,13 +34,15 @@ def alternative_attention(
         layer: the block whose attention is moved; 1 is the first
         head: the head, counted from 0
         row: the target token whose row is moved; the one that can be moved furthest when None
-        direction: random (from `seed`) when None; numbers, one for each source; or "unlike", which finds the attention
-            that shares least weight with the real one
+        direction: random (from `seed`) when None; numbers, one for each source; "unlike", the attention that shares
+            least weight with the real one; "minimum", the one of smallest norm, whose weights may be negative; or
+            "minimum_simplex", the distribution of smallest norm
         seed: of the random direction
 
     Returns:
-        A Dataset with `attention` and `alternative`, both distributions over the sources. Its attributes say how far a
-        weight moved (`change`) and how little the head's output and the logits did, relative to their largest entry.
+        A Dataset with `attention` and `alternative`, both distributions over the sources (but for "minimum"). Its
+        attributes say how far a weight moved (`change`) and how little the head's output and the logits did, relative
+        to their largest entry.
 
     After Brunner et al. (2020), section 3.3.
 

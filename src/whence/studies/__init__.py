@@ -153,6 +153,6 @@ def _library() -> str:
 def _code(chosen: Study) -> list[str]:
     """Answers are of one state of the study's code; after a change the model is asked again."""
     items = [item for section in chosen.sections for item in section.items]
-    asked = [item.statistic if isinstance(item, Claim) else item.query for item in items]
-    modules = {sys.modules[getattr(query, "func", query).__module__] for query in asked}
+    queries = [item.statistic if isinstance(item, Claim) else item.query for item in items]
+    modules = {sys.modules[getattr(query, "func", query).__module__] for query in queries}
     return [_library(), *sorted(inspect.getsource(module) for module in modules)]

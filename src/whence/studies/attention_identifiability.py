@@ -8,6 +8,7 @@ from whence.corpus.open_run import Run
 from whence.corpus.part_moments import all_moments
 from whence.sentence.measure import measure
 from whence.stats.estimate import Estimate, estimate, paired
+from whence.studies.attention_alternatives import ALTERNATIVES, REACHED, cells, example, least_alike, reached
 from whence.studies.frame.context import Context, by_document, middle, spearman
 from whence.studies.frame.sentences import Chosen, at_most
 from whence.studies.frame.study import Absent, Claim, Figure, Items, Section, Study
@@ -18,7 +19,8 @@ EVERY = 10  # tokens between two marks of the theoretical bound
 WORDS = 100  # about the paper's 128 tokens
 PART = 16  # texts of a part; attention to kinds of tokens is kept by part, and intervals go by part
 KINDS = {"attention": "raw", "effective": "effective"}
-BOUND = Criterion("no fewer than the bound", above=-1e-6, span=(0.0, np.inf))
+MARKS = {".": "period", ",": "comma"}  # too small to be read as names of lines
+BOUND = Criterion.named("no fewer")
 
 
 def _sentences(context: Context) -> Chosen:
@@ -42,9 +44,9 @@ def by_length(context: Context) -> pandas.DataFrame:
     table = table.merge(run.sentences[["sentence", "document", "tokens"]], on="sentence").sort_values("tokens")
     bound = (table["tokens"] - width).clip(lower=0)
     some = (table["tokens"] // EVERY).diff() != 0  # a mark at every length would hide the measurements
-    table = by_document(table).assign(least=bound, bound=bound.where(some), longer=table["tokens"] > width)
-    table.attrs["sample"] = f"heads are {width} wide"
-    return table
+    return by_document(table).assign(
+        least=bound, bound=bound.where(some), longer=table["tokens"] > width, head_width=width
+    )
 
 
 def short(context: Context) -> Estimate:
@@ -81,6 +83,7 @@ def _to_types(moments: pandas.DataFrame, by: str) -> pandas.DataFrame:
     rows = moments[moments["variable"].isin(names) & (moments["by"] == by) & moments["head"].notna()]
     table = rows.assign(kind=rows["variable"].map(names), head=rows["head"].astype(int))
     table = table[["kind", "layer", "head", "group", "source", "mean", "count"]].reset_index(drop=True)
+    table = table.assign(source=table["source"].replace(MARKS), group=table["group"].replace(MARKS))
     return table.sort_values("kind", ascending=False, kind="stable")
 
 
@@ -90,6 +93,13 @@ def token_types(context: Context) -> pandas.DataFrame:
     if shown.empty:
         raise Absent("the texts have no special tokens and no punctuation")
     return shown
+
+
+def _by_head(table: pandas.DataFrame) -> pandas.DataFrame:
+    """A panel for each kind of token, raw beside effective, those that draw most first."""
+    order = table.groupby("source")["mean"].max().sort_values(ascending=False).index.tolist()
+    table = table.sort_values("source", key=lambda column: column.map(order.index), kind="stable")
+    return table.assign(panel=table["kind"] + " attention to " + table["source"])
 
 
 def _heads_together(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -137,46 +147,34 @@ def _half_way(table: pandas.DataFrame) -> pandas.DataFrame:
     return table[table["layer"] == middle(table["layer"])]
 
 
-def to_special(context: Context) -> pandas.DataFrame:
-    """The special token that gets most; the paper draws this for [SEP], which gets most in BERT."""
+def to_types(context: Context) -> pandas.DataFrame:
+    """From every kind to every kind, a panel for each kind that is looked at; the paper draws this for [SEP]."""
     table = type_to_type(context)
-    special = table[(table["kind"] == "raw") & table["to"].isin(context.model.tokenizer.all_special_tokens)]
-    if special.empty:
-        raise Absent("this model's input has no special tokens")
-    rows = table[table["to"] == special.loc[special["mean"].idxmax(), "to"]]
-    return rows.sort_values(["kind", "layer"], ascending=[False, True], kind="stable")
+    raw = table[(table["kind"] == "raw") & (table["from"] == OTHER) & (table["to"] != OTHER)]
+    if raw.empty:
+        raise Absent("the texts have no special tokens and no punctuation")
+    order = raw.groupby("to")["mean"].max().sort_values(ascending=False).index.tolist()
+    table = table[table["to"].isin(order)]
+    table = table.sort_values("to", key=lambda column: column.map(order.index), kind="stable")
+    return table.assign(panel=table["kind"] + " attention to " + table["to"])
 
 
 def _most(table: pandas.DataFrame) -> str:
     raw = table[(table["kind"] == "raw") & (table["from"] == OTHER)]
     top = raw.loc[raw["mean"].idxmax()]
-    return f"Ordinary tokens pay it most in layer {int(top['layer'])}: {top['mean']:.0%} of their attention"
+    return f"Ordinary tokens pay {top['to']} most in layer {int(top['layer'])}: {top['mean']:.0%} of their attention"
 
 
 def maps(context: Context) -> pandas.DataFrame:
-    """The sentence and the head whose effective attention is least like the raw one."""
-    least = _run(context).heads.sort_values("effective_correlation").iloc[0]
-    text = context.text or list(_sentences(context))[int(least["sentence"])]
-    names, layer, head = ["attention", "effective", "null"], int(least["layer"]), int(least["head"])
-    dataset = measure(context.model, text, names, layers=[layer], truncate=True)
+    """One sentence, and its head whose effective attention is least like the raw one."""
+    text = example(context)
+    layer, head = least_alike(context, text)
+    dataset = measure(context.model, text, ["attention", "effective", "null"], layers=[layer], truncate=True)
     of_head = dataset.isel(layer=0).sel(head=head)
     kinds = {"raw": "attention", "effective": "effective", "null": "null"}
-    table = pandas.concat([_cells(kind, of_head[name].values) for kind, name in kinds.items()])
-    tokens = [str(token) for token in dataset["target_token"].values]
-    table.attrs["sample"] = f"layer {layer}, head {head}; {len(tokens)} tokens, {' '.join(tokens[:14])} …"
+    table = pandas.concat([cells(kind, of_head[name]) for kind, name in kinds.items()])
+    table.attrs["sample"] = f"layer {layer}, head {head}"
     return table
-
-
-def _cells(kind: str, values: np.ndarray) -> pandas.DataFrame:
-    target, source = np.indices(values.shape)
-    return pandas.DataFrame(
-        {
-            "kind": kind,
-            "target": [f"{t:03}" for t in target.ravel()],
-            "source": [f"{s:03}" for s in source.ravel()],
-            "weight": values.ravel(),
-        }
-    )
 
 
 def _longest(table: pandas.DataFrame) -> str:
@@ -195,6 +193,7 @@ LENGTH: Items = (
             "y": "effective_correlation",
             "y_title": "Pearson correlation",
             "share": False,
+            "upright": ("head_width", "width of a head"),
         },
         _longest,
         "one point per sentence, mean over layers and heads",
@@ -208,10 +207,11 @@ NULLITY: Items = (
         f"{PAPER}, equation 6",
         by_length,
         {"kind": "points", "x": "tokens", "y": "nullity", "published": "bound", "y_title": "dimensions", "share": False}
-        | {"hollow": "tokens less the width of a head, what there must be at least"},
+        | {"hollow": "tokens less the width of a head, what there must be at least"}
+        | {"upright": ("head_width", "width of a head")},
         lambda table: "The null space grows by one dimension per token beyond the head width",
         "mean over layers and heads of the directions that have no effect",
-        only=lambda table: table[["tokens", "nullity", "bound"]],
+        only=lambda table: table[["tokens", "nullity", "bound", "head_width"]],
     ),
     Claim(
         "The null space has at least as many dimensions as the text has tokens beyond the head width.", nullity, BOUND
@@ -222,7 +222,8 @@ TYPES: Items = (
         "attention_by_type",
         f"{PAPER}, figures 1b and 1c",
         token_types,
-        {"kind": "lines", "x": "layer", "y": "mean", "color": "source", "by": "kind", "y_title": "attention"},
+        {"kind": "lines", "x": "layer", "y": "mean", "color": "source", "by": "kind", "y_title": "attention"}
+        | {"own_scales": True, "columns": 2},
         _peak,
         "mean over heads of what a token pays to each kind of token",
         "The table has every head.",
@@ -232,10 +233,11 @@ TYPES: Items = (
         "attention_by_type_heads",
         f"{PAPER}, figures 1b and 1c",
         token_types,
-        {"kind": "points", "x": "layer", "y": "mean", "color": "source", "by": "kind", "y_title": "attention"},
+        {"kind": "points", "x": "layer", "y": "mean", "color": "source", "by": "panel", "y_title": "attention"}
+        | {"own_scales": True, "columns": 2},
         _busiest,
         "one point per head: what a token pays to each kind of token",
-        only=lambda table: table[["kind", "layer", "head", "source", "mean"]],
+        only=lambda table: _by_head(table[["kind", "layer", "head", "source", "mean"]]),
     ),
     Claim(
         "Where a special token draws most attention, most of it has no effect.", reaching, LESS_THAN_HALF, form=".1%"
@@ -254,13 +256,13 @@ FROM_TO: Items = (
         only=_half_way,
     ),
     Figure(
-        "attention_to_special",
+        "attention_to_types",
         f"{PAPER}, figure 5",
-        to_special,
-        {"kind": "lines", "x": "layer", "y": "mean", "color": "from", "by": "kind"}
-        | {"y_title": lambda table: f"attention to {table['to'].iloc[0]}"},
+        to_types,
+        {"kind": "lines", "x": "layer", "y": "mean", "color": "from", "by": "panel", "y_title": "attention"}
+        | {"own_scales": True, "columns": 2},
         _most,
-        "mean over heads of the attention to the special token that draws most, by kind of token that pays it",
+        "mean over heads, by kind of token that pays it: a row of panels for every kind that is looked at",
     ),
 )
 MAPS: Items = (
@@ -269,10 +271,10 @@ MAPS: Items = (
         f"{PAPER}, figure 6",
         maps,
         {"kind": "grid", "x": "source", "y": "target", "value": "weight", "by": "kind", "signed": True}
-        | {"share": False, "limits": (-0.5, 0.5)},
+        | {"share": False, "limits": reached, "columns": 1, "x_title": "", "y_title": ""},
         lambda table: "Raw, effective and null attention of one head",
-        "rows look at columns",
-        "The head and sentence of this sample with the lowest correlation of raw and effective attention.",
+        f"rows look at columns; the colours reach as far as {REACHED:.0%} of the weights",
+        "The head of this sentence with the lowest correlation of raw and effective attention.",
     ),
 )
 
@@ -301,5 +303,11 @@ STUDY = Study(
         Section("Kinds of tokens", "Does effective attention go where raw attention goes?", TYPES, NEEDS),
         Section("From kind to kind", "Which kinds of tokens look at which?", FROM_TO, NEEDS),
         Section("One head", "What does it look like?", MAPS, NEEDS),
+        Section(
+            "Another attention, the same output",
+            "How far can the weights of a head be moved before the model notices?",
+            ALTERNATIVES,
+            NEEDS,
+        ),
     ),
 )

@@ -129,9 +129,10 @@ def totals(context: Context, place: int = 0) -> pandas.DataFrame:
 
 
 def _near(table: pandas.DataFrame) -> pandas.DataFrame:
-    shown = table[table["layer"].isin(ends_and_middle(table["layer"]))]
-    shown = shown[(shown["distance"].abs() <= REACH) & (shown["distance"] != 0)]
-    return shown.assign(layer="layer " + shown["layer"].astype(str))
+    """The token itself is no context: its place is empty, and no line crosses it."""
+    shown = table[table["layer"].isin(ends_and_middle(table["layer"])) & (table["distance"].abs() <= REACH)]
+    share = shown["share"].where(shown["distance"] != 0)
+    return shown.assign(share=share, layer="layer " + shown["layer"].astype(str))
 
 
 def local(context: Context) -> Estimate:

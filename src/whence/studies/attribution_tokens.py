@@ -37,7 +37,7 @@ def special_token(context: Context) -> pandas.DataFrame:
 
 
 def _ends(table: pandas.DataFrame) -> pandas.DataFrame:
-    shown = table[table["layer"].isin(ends_and_middle(table["layer"]))].sort_values("position", kind="stable")
+    shown = table[table["layer"].isin(ends_and_middle(table["layer"]))]
     return shown.assign(layer="layer " + shown["layer"].astype(str))
 
 
@@ -137,9 +137,10 @@ SPEECH: Items = (
             f"own_by_{tags}",
             f"{PAPER}, figures 26–37",
             partial(parts_of_speech, tags),
-            {"kind": "boxes", "x": tags, "y": "middle", "by": "layer", "x_title": "", "y_title": ITSELF},
+            {"kind": "boxes", "x": tags, "y": "middle", "by": "panel", "x_title": "", "y_title": ITSELF},
             partial(_ranked, tags),
             "by layer, in the order of the last: median, middle half and 5–95 %",
+            only=lambda table: table.assign(panel="layer " + table["layer"].astype(str)),
         )
         for tags in ("upos", "xpos")
     ),

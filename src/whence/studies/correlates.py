@@ -10,7 +10,7 @@ from whence.corpus.open_run import Run
 from whence.errors import BadInput
 from whence.measures.options import Contribution
 from whence.measures.registry import given_by
-from whence.stats import contrasts, correlations, regressions
+from whence.stats import contrasts, correlations, means, regressions
 from whence.stats.estimate import Estimate, estimate, paired
 from whence.studies.frame.context import Context, by_document
 from whence.studies.frame.published import published
@@ -97,6 +97,8 @@ def words(context: Context) -> pandas.DataFrame:
     return table
 
 
+# group of pairs -> what its two kinds are called
+KINDS = {"coreferent": ("coreferent", "not coreferent"), "open": ("open class", "closed class")}
 # group of pairs -> where its rows come from
 ROWS = {"coreferent": noun_to_pronoun, "open": words}
 
@@ -109,6 +111,26 @@ def by_layer(group: str, context: Context) -> pandas.DataFrame:
     table["measure"] = table["value"].map(PRINTED)
     table.attrs["sample"] = rows.attrs["sample"]
     return table
+
+
+def group_means(group: str, context: Context) -> pandas.DataFrame:
+    """The means of both groups in every layer, with intervals by document."""
+    rows, (inside, outside) = context.kept(ROWS[group]), KINDS[group]
+    table = rows.assign(pairs=np.where(rows[group], inside, outside))
+    names = _there(rows, list(PRINTED))
+    table = means(table, names, ["layer", "pairs"], cluster="document", resamples=context.amount(200, 1000))
+    table = table.assign(measure=table["value"].map(PRINTED)).sort_values(["measure", "pairs", "layer"])
+    table.attrs["sample"] = rows.attrs["sample"]
+    return table
+
+
+def _ratio(table: pandas.DataFrame) -> str:
+    """Where the first group is furthest above the second."""
+    cells = table.pivot_table(index=["measure", "layer"], columns="pairs", values="mean", sort=False)
+    inside, outside = next(kinds for kinds in KINDS.values() if kinds[0] in cells)
+    ratio = cells[inside] / cells[outside]
+    (measure, layer), most = ratio.idxmax(), ratio.max()
+    return f"{inside.capitalize()}: {most:.1f} times as much {measure} in layer {layer} as {outside}"
 
 
 def _largest(table: pandas.DataFrame) -> str:
@@ -243,17 +265,27 @@ BESIDE = (
 )
 EFFECTS = {"kind": "lines", "x": "layer", "y": "g", "color": "measure", "share": False}
 EFFECTS |= {"y_title": "difference in standard deviations", "rule": (0.0, "no difference")}
+MEANS = {"kind": "lines", "x": "layer", "y": "mean", "color": "pairs", "by": "measure", "share": False}
+MEANS |= {"own_scales": True, "y_title": "mean over pairs", "columns": 2}
 
 
-def _effects(group: str, name: str, answers: str) -> tuple[Figure, Table]:
+def _effects(group: str, name: str, answers: str) -> tuple[Figure, Figure, Table]:
     def drawn(table: pandas.DataFrame) -> pandas.DataFrame:
         return table[["layer", "measure", "g", "t", "difference"]]
 
     figure = Figure(
         name, f"{PAPER}, {answers}", partial(by_layer, group), EFFECTS, _largest, "Hedges' g by layer", only=drawn
     )
+    both = Figure(
+        f"{name}_means",
+        f"{PAPER}, {answers}",
+        partial(group_means, group),
+        MEANS,
+        _ratio,
+        "means of both groups of pairs, bands are 95 % intervals by document",
+    )
     answers = "the published t statistics by layer and over all layers"
-    return figure, Table(f"{name}_t", answers, partial(beside, group, name), BESIDE)
+    return both, figure, Table(f"{name}_t", answers, partial(beside, group, name), BESIDE)
 
 
 def _claims(says: str, group: str, name: str) -> tuple[Claim, ...]:
@@ -302,7 +334,7 @@ PAIRS: Items = (
         f"{PAPER}, parts of speech",
         part_of_speech_pairs,
         {"kind": "grid", "x": "source_upos", "y": "target_upos", "value": "flow", "by": "measure", "share": False}
-        | {"x_title": "from", "y_title": "to"},
+        | {"x_title": "from", "y_title": "to", "order": lambda table: tuple(sorted(table["source_upos"].unique()))},
         _strongest,
         "mean over layers and pairs, relative to the measure's mean",
         "The table has every layer too.",

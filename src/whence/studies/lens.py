@@ -61,9 +61,9 @@ def _clozes(context: Context) -> pandas.DataFrame:
     if len(context.corpora) < 2:
         raise Absent("clozes are a second corpus (--data twice), such as lama:FILE")
     lens, rows = context.kept(_lens), []
-    questions = (question_of(context.model, sentence)[0] for sentence in context.corpora[1])
-    asked = (question for question in questions if question is not None)
-    for number, question in enumerate(islice(asked, context.amount(*CLOZES))):
+    each = (question_of(context.model, sentence)[0] for sentence in context.corpora[1])
+    questions = (question for question in each if question is not None)
+    for number, question in enumerate(islice(questions, context.amount(*CLOZES))):
         ds = lens.read(context.model, torch.tensor(question.ids), k=1)
         rows.append(_table(ds.isel(token=[question.position])).assign(document=f"cloze {number}"))
     return _together(rows)
@@ -115,8 +115,7 @@ def texts(context: Context) -> pandas.DataFrame:
 
     def best(of: Lens) -> np.ndarray:
         read = [of.read(context.model, torch.tensor(each), 1, lenses=JACOBIAN, layers=layers) for each in ids]
-        found = [ds.candidate_token_id.values[0, :, skip:, 0] for ds in read]
-        return np.concatenate(found, axis=1)
+        return np.concatenate([ds.candidate_token_id.values[0, :, skip:, 0] for ds in read], axis=1)
 
     whole = best(lens)
     for count in range(1, len(lens.groups)):
@@ -186,16 +185,17 @@ def _section(title: str, asks: str, name: str, query) -> Section:
 
 STUDY = Study(
     "lens",
-    "Which layer knows what the model will say?",
-    "By the Jacobian lens, the logit lens and a tuned lens; how many texts a lens needs, and how low its rank is.",
-    PAPER,
-    "running text, as text:FILE or paragraphs:FILE; and clozes as a second corpus, as lama:FILE",
+    "Which layer knows what the model will say",
+    "By the Jacobian lens, the logit lens and a tuned lens: in which layer can the model's answer be read, how many"
+    " texts does a lens need, and how low is its rank?",
+    "Gurnee et al. (2026). Verbalizable representations form a global workspace.",
+    "running text such as --data text:wikipedia.txt, and clozes as a second corpus such as --data lama:squad.jsonl",
     (
         _section("Running text", "Which layer says what the model will say, at each token?", "text", _tokens),
         _section("Clozes", "Which layer knows the answer at a mask, or at the end of a prompt?", "cloze", _clozes),
         Section(
-            "The lens itself",
-            "How many texts does it need, and how low is its rank?",
+            "How many texts",
+            "Does a lens of fewer texts say the same?",
             (
                 Figure(
                     "lens_texts",
@@ -204,6 +204,13 @@ STUDY = Study(
                     {"kind": "lines", "x": "texts", "y": "same", "color": "layer", "y_title": "same best token"},
                     _needed,
                 ),
+            ),
+            DERIVATIVES,
+        ),
+        Section(
+            "Rank",
+            "In how few directions does a lens lie?",
+            (
                 Figure(
                     "lens_rank",
                     "no figure of the paper",

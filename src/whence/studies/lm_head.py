@@ -31,11 +31,11 @@ from whence.studies.lm_head_stages import (
 )
 from whence.text.sentence import MASK
 
-BINS = 40
+BINS, PLACES = 40, 200  # the vocabulary is averaged over so many parts, and drawn at so many places
 FAR = 3  # standard deviations
 FEW = 10  # with fewer answers among the ten best, shares of them say nothing
-USELESS = Criterion("less than a quarter of what the whole head has", below=0.25)
-COMPLETE = Criterion("more than nine tenths of what the whole head has", above=0.9)
+USELESS = Criterion.named("useless")
+COMPLETE = Criterion.named("complete")
 DEPTHS = {"the best": 1, "among the best 10": 10, "among the best 100": 100}
 ALIKE: Encoding = {"kind": "grid", "x": "other_stage", "y": "stage", "value": "spearman", "signed": True}
 ALIKE = {**ALIKE, "share": False, "limits": (-1.0, 1.0), "x_title": " ", "y_title": " "}
@@ -126,16 +126,22 @@ def sorted_scores(fixed_last: bool, sorting: bool, context: Context) -> pandas.D
 
 
 def _binned(dataset: xarray.Dataset, stage: str, by: str) -> pandas.DataFrame:
-    """The stage's scores and those of `by`, both sorted by the scores of `by`, in equal parts of the vocabulary."""
+    """The stage's scores and those of `by`, both sorted by the scores of `by`, around evenly spread places."""
     order = np.argsort(dataset["scores"].sel(stage=by).values, kind="stable")
     tables = []
     for line, name in (("sorting", by), ("sorted", stage)):
         scores = dataset["scores"].sel(stage=name).values[order]
-        parts = np.array_split((scores - scores.mean()) / scores.std(), min(BINS, len(scores)))
-        rows = [(part.mean(), *np.quantile(part, [0.1, 0.9])) for part in parts]
-        places = (np.arange(len(parts)) + 0.5) / len(parts)
-        tables.append(pandas.DataFrame(rows, columns=["score", "low", "high"]).assign(place=places, line=line))
+        tables.append(_smoothed((scores - scores.mean()) / scores.std()).assign(line=line))
     return pandas.concat(tables)
+
+
+def _smoothed(scores: np.ndarray) -> pandas.DataFrame:
+    """Single scores at evenly spread places, and the mean and the middle 80 % of the scores around each."""
+    places = np.unique(np.linspace(0, len(scores) - 1, PLACES).round().astype(int))
+    around = pandas.Series(scores).rolling(max(1, len(scores) // BINS), center=True, min_periods=1)
+    columns = {"score": around.mean(), "low": around.quantile(0.1), "high": around.quantile(0.9)}
+    table = pandas.DataFrame({name: values.to_numpy()[places] for name, values in columns.items()})
+    return table.assign(single=scores[places], place=(places + 0.5) / len(scores))
 
 
 def _span(what: str, table: pandas.DataFrame) -> str:
@@ -206,8 +212,8 @@ def completeness(context: Context) -> dict[str, Estimate]:
         raise Absent(f"the whole head has only {hit[:, -1].sum()} answers among its ten best")
 
     def beside_whole(first: int, last: int, rows: np.ndarray) -> float:
-        found = rows.sum(axis=0)
-        return float(found[first:last].max() / max(found[-1], 1))
+        hits = rows.sum(axis=0)
+        return float(hits[first:last].max() / max(hits[-1], 1))
 
     spans = {"before the norm": (0, normalised), "with its weight": (weighted, weighted + 1)}
     return {name: paired(hit, range(len(hit)), partial(beside_whole, *span)) for name, span in spans.items()}
@@ -253,9 +259,9 @@ def _sorted(name: str, figure: str, fixed_last: bool, sorting: bool) -> Figure:
         f"{PAPER}, {figure}",
         partial(sorted_scores, fixed_last, sorting),
         {"kind": "lines", "x": "place", "y": "score", "color": "line", "order": ("sorting", "sorted"), "by": "stage"}
-        | {"share": False, "x_title": "vocabulary, worst to best"},
+        | {"share": False, "x_title": "vocabulary, worst to best", "raw": "single"},
         partial(_span, what),
-        f"{BINS} equal parts of the vocabulary: means, and bands for the middle 80 %, in standard deviations",
+        f"thin: single tokens; means over a {BINS}th of the vocabulary, bands for its middle 80 %; standard deviations",
     )
 
 

@@ -20,12 +20,14 @@ PAPER = "Podkorytov et al. 2021"
 BASE = "bert-base-uncased"
 RANKS = (1, 2, 5, 10, 20, 50, 100)
 SHORT = (1, 10, 100)  # the ranks in tables beside the paper's
-QUESTIONS, WITH_PERIOD = 29774, 29714  # clozes of the paper; those that end in a period
-THEIRS = f"Theirs: the whole of LAMA ConceptNet, {QUESTIONS:,} clozes."
 
 
 def printed(*keys: str) -> Any:
     return published("podkorytov2021", *keys)
+
+
+QUESTIONS, WITH_PERIOD = printed("clozes"), printed("clozes_with_period")
+THEIRS = f"Theirs: the whole of LAMA ConceptNet, {QUESTIONS:,} clozes."
 
 
 def text_of(context: Context) -> str:

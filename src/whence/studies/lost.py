@@ -65,7 +65,7 @@ def tokens(context: Context) -> pandas.DataFrame:
 
 
 def _found(context: Context, sentences: Chosen, probe: str, name: str) -> pandas.DataFrame:
-    found = identify(
+    identified = identify(
         context.model,
         list(sentences),
         probe,
@@ -75,7 +75,7 @@ def _found(context: Context, sentences: Chosen, probe: str, name: str) -> pandas
         cache=context.out,
         progress=context.progress_of(f"{probe} probe: {called(context.corpus)}"),
     )
-    rows = found["found"].to_dataframe().reset_index()[["sentence", "position", "layer", "found"]]
+    rows = identified["found"].to_dataframe().reset_index()[["sentence", "position", "layer", "found"]]
     return rows.assign(**{name: 1 - rows["found"]}).drop(columns="found")
 
 
@@ -124,10 +124,10 @@ def associations(context: Context) -> pandas.DataFrame:
     for name in PROBES.values():
         losing = _losing(table, name)
         for measure in (*_measured(table), RANK) if len(losing) else ():
-            one = correlations(
+            pair = correlations(
                 losing, [name, measure], cluster="document", resamples=context.amount(200, 1000), correction=None
             )
-            rows.append(one.assign(of=measure, probe=name)[["probe", "layer", "of", "r", "low", "high", "n"]])
+            rows.append(pair.assign(of=measure, probe=name)[["probe", "layer", "of", "r", "low", "high", "n"]])
     if not rows:
         raise Absent("the probes find every token of the sample in every layer")
     joined = pandas.concat(rows, ignore_index=True)
@@ -213,8 +213,8 @@ def _agreement(context: Context, read: Callable[[pandas.DataFrame], float]) -> E
 
     def mean(values: np.ndarray) -> float:
         table = pandas.DataFrame(values, columns=names)
-        found = [read(table[table["layer"] == layer]) for layer in layers]
-        return float(np.nanmean(found)) if np.isfinite(found).any() else np.nan
+        by_layer = [read(table[table["layer"] == layer]) for layer in layers]
+        return float(np.nanmean(by_layer)) if np.isfinite(by_layer).any() else np.nan
 
     return paired(rows[names].to_numpy(dtype=np.float64), rows["document"].tolist(), mean)
 
@@ -228,9 +228,9 @@ def held(context: Context, name: str, constant: str, sign: int) -> Estimate:
 
     def read(rows: pandas.DataFrame) -> float:
         both = spearman(rows[name], rows[LOST])
-        one, other = spearman(rows[name], rows[constant]), spearman(rows[LOST], rows[constant])
-        rest = (1 - one**2) * (1 - other**2)
-        return sign * (both - one * other) / np.sqrt(rest) if rest > 0 else np.nan
+        of_name, of_lost = spearman(rows[name], rows[constant]), spearman(rows[LOST], rows[constant])
+        rest = (1 - of_name**2) * (1 - of_lost**2)
+        return sign * (both - of_name * of_lost) / np.sqrt(rest) if rest > 0 else np.nan
 
     return _agreement(context, read)
 

@@ -133,7 +133,7 @@ def depth(context: Context) -> pandas.DataFrame:
 
 def _first_to_last(table: pandas.DataFrame) -> str:
     main = table[table["analysis"] == MAIN]["mixing"]
-    return f"From the first to the last layer it goes from {main.iloc[0]:.0%} to {main.iloc[-1]:.0%}"
+    return f"{PRINTED[MAIN]} goes from {main.iloc[0]:.0%} in the first layer to {main.iloc[-1]:.0%} in the last"
 
 
 def depth_trend(context: Context) -> Estimate:

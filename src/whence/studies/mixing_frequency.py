@@ -2,7 +2,6 @@
 
 from pathlib import PurePath
 
-import numpy as np
 import pandas
 
 from whence.stats.estimate import Estimate, estimate
@@ -36,12 +35,19 @@ def frequency(context: Context) -> pandas.DataFrame:
     words = table.groupby(["analysis", "token_id"], as_index=False, sort=False).agg(
         rank=("rank", "first"), mixing=("mixing", "mean"), kind=("kind", "first"), n=("mixing", "size")
     )
+    words["token"] = context.model.tokenizer.convert_ids_to_tokens(words["token_id"].tolist())
     return words.assign(special=words["kind"] != "normal").drop(columns="kind")
 
 
 def _words(table: pandas.DataFrame) -> pandas.DataFrame:
-    normal = table[(table["analysis"] == MAIN) & ~table["special"]]
-    return normal.assign(rank=np.log10(normal["rank"]))
+    return table[(table["analysis"] == MAIN) & ~table["special"]]
+
+
+def _named(words: pandas.DataFrame) -> dict[int, str]:
+    """Powers of ten, each with the word whose rank is nearest."""
+    ranks = words["rank"]
+    powers = [10**power for power in range(len(str(int(ranks.max())))) if 10**power >= ranks.min()]
+    return {power: f"{power:,}\n{words['token'][(ranks - power).abs().idxmin()]}" for power in powers}
 
 
 def frequency_beside(context: Context) -> pandas.DataFrame:
@@ -76,7 +82,7 @@ FREQUENCY: Items = (
         f"{PAPER}, mixing against word frequency",
         frequency,
         {"kind": "points", "x": "rank", "y": "mixing", "y_title": "from other tokens"}
-        | {"x_title": "frequency rank, powers of ten (frequent words at the left)"},
+        | {"x_title": "frequency rank and a word that has it; frequent words at the left", "ticks": _named},
         lambda table: (
             f"Spearman's correlation of frequency rank and mixing is {spearman(table['rank'], table['mixing']):.2f}"
         ),

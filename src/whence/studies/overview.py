@@ -86,7 +86,7 @@ def shares_of(moments: pandas.DataFrame, by: str) -> pandas.DataFrame:
     Heads and classes of sources are left out, and so are groups without a name: tokens without an annotation.
     """
     rows = moments[(moments["by"] == by) & moments["head"].isna() & moments["source"].isna()].dropna(subset=["mean"])
-    known = {name: found for name in dict.fromkeys(rows["variable"]) if (found := kind_of(name))}
+    known = {name: kind for name in dict.fromkeys(rows["variable"]) if (kind := kind_of(name))}
     order = {name: place for place, name in enumerate(sorted(known, key=lambda name: _rank(*known[name])))}
     rows = rows[rows["variable"].isin(known)]
     if by != "all":
@@ -152,8 +152,8 @@ def _limits(run: Run, names: list[str]) -> pandas.DataFrame:
     known = [name for name in names if name in there and table[name].notna().any()]
     if table[cluster].nunique() < 2 or not known:
         return empty
-    found = means(table, known, "layer", cluster=cluster, resamples=RESAMPLES)
-    return found.rename(columns={"value": "variable"})[["variable", "layer", "low", "high"]]
+    limits = means(table, known, "layer", cluster=cluster, resamples=RESAMPLES)
+    return limits.rename(columns={"value": "variable"})[["variable", "layer", "low", "high"]]
 
 
 def by_layer(kind: Kind, table: pandas.DataFrame) -> str:

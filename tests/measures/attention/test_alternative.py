@@ -26,7 +26,7 @@ def demonstrate(name: str, lengths=(40, 33), side="left", layer=3, head=1, **opt
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize(("direction", "least"), [(None, 1e-4), ("unlike", 0.03)])
+@pytest.mark.parametrize(("direction", "least"), [(None, 1e-4), ("unlike", 0.03), ("minimum_simplex", 1e-4)])
 def test_the_attention_moves_and_the_logits_do_not(name, direction, least):
     found, batch = demonstrate(name, direction=direction)
     assert found.change > least
@@ -37,6 +37,22 @@ def test_the_attention_moves_and_the_logits_do_not(name, direction, least):
     assert torch.equal(found.alternative[~batch.mask], found.attention[~batch.mask])
     moved = (found.alternative - found.attention).abs().max()
     assert float(moved) == found.change
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "gpt2"])
+def test_the_smallest_attention_is_no_distribution_and_the_logits_do_not_move(name):
+    found, batch = demonstrate(name, direction="minimum")
+    assert found.change > 1e-4 and found.output_difference < 1e-4 and found.logits_difference < 1e-4
+    norms = (weights[batch.mask].norm(dim=-1) for weights in (found.alternative, found.attention))
+    smallest, original = norms
+    assert (smallest <= original * (1 + 1e-5)).all() and (smallest < 0.99 * original).any()
+    assert torch.allclose(found.alternative.sum(dim=-1)[batch.mask], torch.ones(()), atol=1e-4)
+
+
+def test_one_row_of_the_smallest_attention():
+    found, _ = demonstrate("bert", lengths=(40,), direction="minimum_simplex", row=5)
+    moved = (found.alternative - found.attention).abs().amax(dim=-1)[0]
+    assert moved[5] > 1e-5 and moved[:5].max() == moved[6:].max() == 0
 
 
 def test_on_real_weights_most_of_the_attention_can_move(builtin):

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from whence.errors import BadInput, Unsupported
 from whence.measures.attention.effective import nullity_with_sums, rank
+from whence.measures.attention.minimum import minimum_norm
 from whence.measures.attention.null_space import along, unlike
+from whence.measures.attention.simplex import minimum_norm_simplex
 from whence.measures.attention.spaces import outputs
 from whence.measures.attention.supports import need_rows_of_one, support
 from whence.models.agreement import apart
@@ -22,6 +24,9 @@ from whence.models.capture import Edit, walk
 from whence.models.precision import single
 
 Direction = Float[Tensor, "*t s"] | str | None
+UNLIKE = "unlike"
+# the attention of smallest norm: with entries that may be negative, and among the distributions
+SMALLEST = {"minimum": minimum_norm, "minimum_simplex": minimum_norm_simplex}
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def alternative_of(
     """The head's attention moved as far as it can go, in one row or in all, and the model run again with it.
 
     The default direction is random, in units of the weights. A vector is projected on the null space; "unlike" goes to
-    the distribution least like the original.
+    the distribution least like the original, "minimum" and "minimum_simplex" to the smallest attention.
     """
     _check(anatomy, batch, layer, head, row, direction)
     before = walk(anatomy, batch, lambda block: block if block.layer == layer else None, logits=True)
@@ -81,8 +86,9 @@ def _check(anatomy: Anatomy, batch: Batch, layer: int, head: int, row: int | Non
         raise BadInput(f"There is no head {head}: each layer has heads 0 to {anatomy.heads - 1}.")
     if row is not None and not 0 <= row < length:
         raise BadInput(f"There is no row {row}: the text has tokens 0 to {length - 1}.")
-    if isinstance(direction, str) and direction != "unlike":
-        raise BadInput(f"There is no direction {direction!r}: give none, 'unlike', or one number per token.")
+    if isinstance(direction, str) and direction not in (UNLIKE, *SMALLEST):
+        known = ", ".join(map(repr, (UNLIKE, *SMALLEST)))
+        raise BadInput(f"There is no direction {direction!r}: give none, one of {known}, or one number per token.")
     if isinstance(direction, Tensor) and direction.shape not in ((length,), (length, length)):
         raise BadInput(f"The direction has shape {tuple(direction.shape)}; the text has {length} tokens.")
 
@@ -98,6 +104,9 @@ def _change(
     seen = seen[:, min(head, seen.shape[1] - 1)]
     if row is not None:
         seen = seen & (torch.arange(weights.shape[1], device=seen.device) == row)[:, None]
+    if isinstance(direction, str) and direction in SMALLEST:
+        smallest = SMALLEST[direction](block, mask)[:, head].to(block.attention.dtype)
+        return torch.where(seen.any(dim=-1, keepdim=True), smallest, block.attention[:, head])
     if isinstance(direction, str):
         moved = [unlike(*sequence) for sequence in zip(weights, values, seen, strict=True)]
     else:

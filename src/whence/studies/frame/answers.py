@@ -61,8 +61,8 @@ def answered(study: Study, context: Context) -> Answers:
 
 def _answer(item: Asked, context: Context, answers: Answers) -> None:
     if isinstance(item, Claim):
-        found = item.statistic(context)
-        answers.claims[item.says] = dict(found) if isinstance(found, Mapping) else {"": found}
+        estimates = item.statistic(context)
+        answers.claims[item.says] = dict(estimates) if isinstance(estimates, Mapping) else {"": estimates}
         return
     table = item.query(context)
     answers.tables[item.name] = {name: value for name, value in table.attrs.items() if isinstance(value, str)}

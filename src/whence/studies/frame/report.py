@@ -131,7 +131,8 @@ def finding(claim: Claim, each: Mapping[str, Mapping[str, Estimate]]) -> Finding
     names = list(next(iter(each.values())))
     parts = intervals({name: [parts[name] for parts in each.values() if name in parts] for name in names})
     decided = verdict(parts, claim.criterion)
-    alone = [verdict(intervals({name: [part] for name, part in one.items()}), claim.criterion) for one in each.values()]
+    by_model = [{name: [part] for name, part in parts_of.items()} for parts_of in each.values()]
+    alone = [verdict(intervals(estimates), claim.criterion) for estimates in by_model]
     counts = {name: alone.count(name) for name in ("confirmed", "contradicted", "undecided")} if len(each) > 1 else {}
     return Finding(claim.says, decided, _words(claim, parts, counts), parts, counts)
 
@@ -144,7 +145,7 @@ def _words(claim: Claim, parts: Mapping[str, Interval], counts: Mapping[str, int
         _interval(name, part, claim.form, criteria.get(name, next(iter(criteria.values()))).span)
         for name, part in parts.items()
     )
-    asked = ", ".join(f"{name} {each.asks}".strip() for name, each in criteria.items())
+    limits = ", ".join(f"{name} {each.asks(claim.form)}".strip() for name, each in criteria.items())
     some = next(iter(parts.values()))
     sample = f"{some.documents:,} {some.unit}" if some.documents else "from the weights alone"
     if some.models > 1:
@@ -153,7 +154,7 @@ def _words(claim: Claim, parts: Mapping[str, Interval], counts: Mapping[str, int
         sample += ", too few to decide"
     alone = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     theirs = printed(*claim.published, form=claim.form) if claim.published else ""
-    clauses = [f"{measured} ({sample})", f"asked: {asked}", theirs, f"by themselves: {alone}" if alone else ""]
+    clauses = [f"{measured} ({sample})", f"asked: {limits}", theirs, f"by themselves: {alone}" if alone else ""]
     return "; ".join(filter(None, clauses))
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from whence.stats.estimate import Estimate
+from whence.studies.frame.published import published
 
 LEVEL = 0.95
 FEWEST = 5  # documents; with fewer nothing is decided
@@ -23,11 +24,26 @@ Verdict = Literal["confirmed", "contradicted", "undecided"]
 class Criterion:
     """What a kind of claim asks for: an interval wholly above and below these limits. Wholly outside contradicts it."""
 
-    asks: str
+    of: str = ""
+    "What the limits are limits of, where that has a name."
     above: float = -np.inf
     below: float = np.inf
     span: tuple[float, float] = (-np.inf, np.inf)
     "What the statistic can be at all; no interval is written beyond it."
+
+    @classmethod
+    def named(cls, name: str) -> "Criterion":
+        """That of published.json, which holds the limits beside the published numbers."""
+        row = published("criteria", name)
+        low, high = row.get("span", (None, None))
+        span = (-np.inf if low is None else low, np.inf if high is None else high)
+        return cls(row.get("of", ""), row.get("above", -np.inf), row.get("below", np.inf), span)
+
+    def asks(self, form: str) -> str:
+        """In words: `a rank correlation below -0.3`; per cent where the claim's numbers are."""
+        sides = {"above": self.above, "below": self.below}
+        limits = [f"{side} {_written(limit, form)}" for side, limit in sides.items() if np.isfinite(limit)]
+        return f"{self.of} {' and '.join(limits)}".strip()
 
     def verdict(self, low: float, high: float) -> Verdict:
         if np.isnan(low) or np.isnan(high):
@@ -37,19 +53,14 @@ class Criterion:
         return "contradicted" if high <= self.above or low >= self.below else "undecided"
 
 
+def _written(limit: float, form: str) -> str:
+    return f"{100 * limit:.3g}%" if form.endswith("%") else f"{limit:.3g}"
+
+
 # one criterion for each kind of claim; a study that makes another kind adds its own beside its claims
-MORE = Criterion("more than none", above=0.0)
-MOST = Criterion("more than half", above=0.5, span=(0.0, 1.0))
-LESS_THAN_HALF = Criterion("less than half", below=0.5, span=(0.0, 1.0))
-FALLS = Criterion("a rank correlation below -0.3", below=-0.3, span=(-1.0, 1.0))
-RISES = Criterion("a rank correlation above 0.3", above=0.3, span=(-1.0, 1.0))
-SAME = Criterion("equal, but for a thousandth", above=0.999, span=(-1.0, 1.0))
-ALIKE = Criterion("at most five points apart", above=-0.05, below=0.05)
-HARDLY = Criterion("less than two points", below=0.02)
-MUCH = Criterion("at least ten points", above=0.1)
-RELATED = Criterion(
-    "correlated, with less than half of the variance in common", above=0.0, below=0.5**0.5, span=(-1.0, 1.0)
-)
+MORE, MUCH, HARDLY, ALIKE = map(Criterion.named, ("more", "much", "hardly", "alike"))
+MOST, LESS_THAN_HALF = map(Criterion.named, ("most", "less than half"))
+FALLS, RISES, SAME, RELATED = map(Criterion.named, ("falls", "rises", "same", "related"))
 
 
 @dataclass(frozen=True)
@@ -104,8 +115,10 @@ def intervals(parts: Mapping[str, Sequence[Estimate]]) -> dict[str, Interval]:
 
 def verdict(parts: Mapping[str, Interval], criterion: Criterion | Mapping[str, Criterion]) -> Verdict:
     """Confirmed if every part is; contradicted if one is. Parts may have criteria of their own, by their names."""
-    asked = criterion if isinstance(criterion, Mapping) else dict.fromkeys(parts, criterion)
-    each = {"undecided" if part.few else asked[name].verdict(part.low, part.high) for name, part in parts.items()}
-    if "contradicted" in each:
+    criteria = criterion if isinstance(criterion, Mapping) else dict.fromkeys(parts, criterion)
+    verdicts = {
+        "undecided" if part.few else criteria[name].verdict(part.low, part.high) for name, part in parts.items()
+    }
+    if "contradicted" in verdicts:
         return "contradicted"
-    return "confirmed" if each == {"confirmed"} else "undecided"
+    return "confirmed" if verdicts == {"confirmed"} else "undecided"
