@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the table below, for editors and type checkers
     from whence.corpus.open_run import open_run as open_run
     from whence.corpus.open_runs import open_runs as open_runs
     from whence.corpus.perturb import perturb as perturb
+    from whence.corpus.publish import publish as publish
     from whence.corpus.run import run as run
     from whence.measures.options import Block as Block
     from whence.measures.options import Contribution as Contribution
@@ -65,6 +66,7 @@ _VERBS = {
     "open_runs": "whence.corpus.open_runs",
     "perturb": "whence.corpus.perturb",
     "progress": "whence.progress_bar",
+    "publish": "whence.corpus.publish",
     "read": "whence.text.readers",
     "report": "whence.page.report",
     "run": "whence.corpus.run",
