@@ -35,6 +35,7 @@ CALLS = {
     "identify": lambda at, **more: whence.identify(
         at.model, [TEXT] * 4, "linear", **{"folds": 1, "cache": at.folder(), "layers": 1, **more}
     ),
+    "lens": lambda at, **more: whence.lens(at.decoder, [TEXT] * 2, **{"layers": 1, "skip": 0, **more}),
     "read": lambda at, **more: list(whence.read(at.corpus, **more)),
     "stats.means": lambda at, **more: whence.stats.means(TABLE, "a", **more),
     "stats.correlations": lambda at, **more: whence.stats.correlations(TABLE, ["a", "b"], **more),
@@ -50,6 +51,7 @@ WHOLE = {
     "cloze": ("part_size",),
     "perturb": ("part_size",),
     "identify": ("folds", "layers", "test_layers", "offset", "seed", "memory_limit"),
+    "lens": ("layers", "skip", "length", "texts", "workers", "threads", "part_size"),
     "read": ("limit",),
     "stats.means": ("resamples", "seed"),
     "stats.correlations": ("resamples", "seed"),
@@ -57,6 +59,8 @@ WHOLE = {
 }
 REAL = {
     "identify": ("train_share", "learning_rate"),
+    "lens": ("error",),
+    "run": ("gpus_per_worker",),
     **{f"stats.{name}": ("level",) for name in ("means", "correlations", "contrasts", "regressions")},
 }
 NO_NUMBER = (math.nan, math.inf, -math.inf, "7", b"7", True, 1 + 1j, [[1]], {}, np.array([1, 2]), object())
@@ -70,6 +74,7 @@ COUNTS += [("why", name) for name in ("alternatives", "memory_limit")]
 COUNTS += [("run", name) for name in ("workers", "threads", "part_size", "batch_tokens")]
 COUNTS += [("identify", name) for name in ("folds", "memory_limit")]
 COUNTS += [(f"stats.{name}", "resamples") for name in ("means", "correlations", "contrasts")]
+OPTIONAL = ("error", "gpus_per_worker")  # None says nothing of these
 SEVERAL = ("layers", "targets", "layer", "position", "test_layers")
 
 
@@ -84,6 +89,7 @@ def prepared(folder):
     return SimpleNamespace(
         model=tiny.model(),
         head=whence.load(),
+        decoder=tiny.model("llama"),
         corpus=str(folder / "corpus.txt"),
         folder=lambda: folder / f"run{next(numbers)}",
     )
@@ -110,7 +116,9 @@ def senseless():
     for (verb, name), value in itertools.product(named(WHOLE), NOT_WHOLE):
         if name not in SEVERAL or not isinstance(value, np.ndarray | dict | list):
             yield verb, name, value
-    yield from ((*place, value) for place, value in itertools.product(named(REAL), NOT_REAL))
+    for (verb, name), value in itertools.product(named(REAL), NOT_REAL):
+        if name not in OPTIONAL or value is not None:
+            yield verb, name, value
     yield from ((*place, value) for place, value in itertools.product(COUNTS, (0, -1, -0.0)))
 
 
@@ -154,6 +162,6 @@ def test_every_number_of_a_public_verb_is_tried():
             kinds = str(parameter.annotation).replace("[", " ").replace("]", " ").replace("|", " ").split()
             kinds += [getattr(parameter.annotation, "__name__", "")]
             number = {"int", "float"} & set(kinds) and "Callable" not in str(parameter.annotation)
-            if number and name not in ("progress", "direction", "token", "against", "spans"):  # these may be texts
+            if number and name not in ("progress", "direction", "token", "label", "against", "spans"):  # some are texts
                 numbers.append((verb, name))
     assert len(numbers) > 20 and not set(numbers) - tried

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import torch
 from torch import Tensor
 
-from whence.measures.registry import LABELS, Settings, Variable, variables
+from whence.measures.registry import Settings, Variable
 from whence.measures.takes import rows_of
 from whence.models.block import Block
 
@@ -20,10 +20,13 @@ def reads_of(wanted: Iterable[Variable]) -> str:
 
 
 def portions(
-    block: Block, compute: Callable[..., Mapping[str, Tensor]], settings: Settings, targets: tuple[int, ...] | None
+    block: Block,
+    compute: Callable[..., Mapping[str, Tensor]],
+    settings: Settings,
+    targets: tuple[int, ...] | None,
+    known: Mapping[str, Variable],
 ) -> Iterator[tuple[slice, Mapping[str, Tensor]]]:
     """What a measure makes of the block, for some of its targets after the other: which of them, and their tensors."""
-    known = {**variables(), **LABELS}
     reads, whole = reads_of([known[name] for name in settings.wanted]), block.rows is None
     _, heads, tokens, _ = block.attention.shape
     places = torch.arange(tokens) if targets is None else torch.tensor(targets)

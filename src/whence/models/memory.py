@@ -54,10 +54,17 @@ def budget(needs: Needs, device: torch.device, limit: int | None, most: int) -> 
     return max(needs.least, min(most, _allowed(device, limit) - needs.on(device) - HEAP))
 
 
-def claim(needed: int, tokens: int, device: torch.device, limit: int | None, remedy: str = "shorten the text") -> None:
+def claim(
+    needed: int,
+    tokens: int,
+    device: torch.device,
+    limit: int | None,
+    remedy: str | Callable[[], str] = "shorten the text",
+) -> None:
     """Refuses, with a remedy, what would not fit into the free memory or the limit given."""
     allowed = _allowed(device, limit)
     if needed > allowed:
+        remedy = remedy() if callable(remedy) else remedy
         raise BadInput(
             f"{tokens:,} tokens need {gigabytes(needed)} for what was asked and {gigabytes(allowed)} may be used;"
             f" {remedy}."

@@ -6,25 +6,28 @@ Here the same hooks fetch them for longer: while a block is run and looked at.
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
-@contextmanager
-def held(*modules: nn.Module) -> Iterator[None]:
+def held(*modules: nn.Module) -> AbstractContextManager[object]:
     """Inside, the modules' own weights are there, and running them leaves them there."""
+    waiting = [(module, hook) for module in modules for hook in _hooks(module) if hook.offload]
+    return _all_fetched(waiting) if waiting else nullcontext()
+
+
+@contextmanager
+def _all_fetched(waiting: list[tuple[nn.Module, Any]]) -> Iterator[None]:
     with ExitStack() as stack:
-        for module in modules:
-            for hook in _hooks(module):
-                if hook.offload:
-                    stack.enter_context(_fetched(module, hook))
+        for module, hook in waiting:
+            stack.enter_context(_fetched(module, hook))
         yield
 
 
-def held_whole(module: nn.Module) -> AbstractContextManager[None]:
+def held_whole(module: nn.Module) -> AbstractContextManager[object]:
     """The same of a module and all in it."""
     return held(*module.modules())
 
@@ -75,9 +78,9 @@ def devices_of(model: nn.Module) -> list[torch.device]:
 
 def _hooks(module: nn.Module) -> list[Any]:
     """accelerate's hooks on the module that place its weights."""
-    accelerate = sys.modules.get("accelerate.hooks")
     hook = vars(module).get("_hf_hook")
-    if accelerate is None or hook is None:
+    accelerate = None if hook is None else sys.modules.get("accelerate.hooks")
+    if accelerate is None:
         return []
     hooks = hook.hooks if isinstance(hook, accelerate.SequentialHook) else (hook,)
     return [one for one in hooks if isinstance(one, accelerate.AlignDevicesHook)]

@@ -87,7 +87,10 @@ def measure(
     rows = targets_of(targets, len(encoded.tokens))
     top = None if top is None else min(whole("top", top, 1), len(encoded.tokens))
     needed = needs(model, selected, len(encoded.tokens), numbers, options, rows, top)
-    remedy = REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit, top)
+
+    def remedy() -> str:
+        return REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit, top)
+
     memory = _claimed(needed, model, len(encoded.tokens), memory_limit, remedy)
     settings = Settings(
         model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress, top=top
@@ -182,7 +185,7 @@ def _over_blocks(
         if block.layer not in places or not block.attends:
             return
         for compute, own in computes:
-            for some, tensors in portions(block, compute, own, targets):
+            for some, tensors in portions(block, compute, own, targets, measured):
                 wanted = {name: tensors[name] for name in own.wanted & tensors.keys()}
                 for name, values in shortened(wanted, measured, top).items():
                     put(name, values, places[block.layer], some)
@@ -308,7 +311,7 @@ def _total(needed: Needs, model: Model, limit: int | None) -> int:
     return resident(needed.held + needed.uses(budget(needed, model.device, limit, MEMORY))) + needed.results
 
 
-def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, remedy: str) -> int:
+def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, remedy: Callable[[], str]) -> int:
     """Refuses what does not fit in memory and warns of much; returns the budget for derivatives."""
     device = model.device
     memory = budget(needed, device, limit, MEMORY)

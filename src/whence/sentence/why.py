@@ -105,6 +105,7 @@ def why(
         >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
         True
     """
+    given = Answer(answer, whole("generate", generate, 0), None if seed is None else seed_of(seed))
     pair, model = loaded(model), facing(model, text)
     kind = read.kind_of(model, similar_to)
     names = measures_of(model, measures, components, kind)
@@ -118,13 +119,12 @@ def why(
         pooling=pooling,
         similar_to=similar_to,
         answer=answer,
-        generate=generate,
+        generate=given.generate,
         through=through,
         together=together,
     )
     alternatives = whole("alternatives", alternatives, 1)
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
-    given = Answer(answer, whole("generate", generate, 0), None if seed is None else seed_of(seed))
     if kind == TOKEN:
         asked = question(model, text, position, token, given, truncate)
         reading = read.of_tokens(model, asked)
