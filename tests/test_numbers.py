@@ -117,7 +117,7 @@ def senseless():
         if name not in SEVERAL or not isinstance(value, np.ndarray | dict | list):
             yield verb, name, value
     for (verb, name), value in itertools.product(named(REAL), NOT_REAL):
-        if name not in OPTIONAL or value is not None:
+        if not (value is None and name in OPTIONAL) and not (value == 0 and name == "gpus_per_worker"):
             yield verb, name, value
     yield from ((*place, value) for place, value in itertools.product(COUNTS, (0, -1, -0.0)))
 

@@ -48,7 +48,7 @@ def seed_of(value: Any) -> int:
 
 def positive(name: str, value: Any) -> float:
     """A finite number above 0."""
-    number = _number(value)
+    number = real(value)
     if not 0 < number < math.inf:
         raise BadInput(f"The {name} is a number above 0, and {value!r:.40} was given.")
     return number
@@ -56,14 +56,15 @@ def positive(name: str, value: Any) -> float:
 
 def share(name: str, value: Any, zero: bool = False) -> float:
     """A number between 0 and 1; 0 itself only with `zero`."""
-    number = _number(value)
+    number = real(value)
     if not (0 <= number < 1 if zero else 0 < number < 1):
         least = "from 0 to less than 1" if zero else "between 0 and 1"
         raise BadInput(f"The {name} is a number {least}, and {value!r} was given.")
     return number
 
 
-def _number(value: Any) -> float:
+def real(value: Any) -> float:
+    """Any number; NaN for what is none."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from whence._arguments import whole
+from whence._arguments import real, whole
 from whence.corpus.engines import Cluster
 from whence.corpus.engines import engine as engine_named
 from whence.corpus.manifest import manifest
@@ -129,9 +129,10 @@ def _each(
 
 def _gpus(count: int | float) -> float:
     """As Ray takes them: a part of one, or a whole number."""
-    if not 0 <= count <= 1 and not (count > 1 and float(count).is_integer()):
-        raise BadInput(f"gpus_per_worker is a part of 1 or a whole number, and {count!r} was given.")
-    return float(count)
+    number = real(count)
+    if not 0 <= number <= 1 and not (number > 1 and number.is_integer()):
+        raise BadInput(f"gpus_per_worker is a part of 1 or a whole number, and {count!r:.40} was given.")
+    return number
 
 
 def _threads_before(store: Store) -> int | None:
