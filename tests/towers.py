@@ -41,10 +41,9 @@ PICTURES: dict[str, tuple[str, dict]] = {
     "beit": ("beit", PICTURE | {"use_relative_position_bias": True}),
     "beit-plain": ("beit", PICTURE | {"use_mean_pooling": False, "layer_scale_init_value": 0.0}),
     "clip_vision_model": ("clip_vision_model", PICTURE),
-    "metaclip_2_vision_model": ("metaclip_2_vision_model", PICTURE),
     "siglip_vision_model": ("siglip_vision_model", PICTURE),
 }
-WITHIN = ("clip_vision_model", "metaclip_2_vision_model", "siglip_vision_model")  # of image–text models
+WITHIN = ("clip_vision_model", "siglip_vision_model")  # of image–text models
 SOUNDS: dict[str, tuple[str, dict]] = {
     "wav2vec2": ("wav2vec2", SOUND),
     "wav2vec2-stable": ("wav2vec2", SOUND | STABLE),

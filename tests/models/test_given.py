@@ -1,5 +1,7 @@
 """What may be given to a model that reads pictures or sounds, and where its tokens stand."""
 
+import wave
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,27 @@ def test_a_sound_as_the_processor_gives_it(name):
     inputs = model.processor(SAMPLES, sampling_rate=16_000, return_tensors="pt")
     direct = whence.measure(model, SAMPLES, ["mixing"])
     np.testing.assert_array_equal(whence.measure(model, inputs, ["mixing"]).mixing, direct.mixing)
+
+
+def test_a_wav_file_is_its_samples(wav2vec2, tmp_path):
+    def written(rate, channels=1):
+        with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+            file.setnchannels(channels)
+            file.setsampwidth(2)
+            file.setframerate(rate)
+            file.writeframes(np.repeat(whole, channels).tobytes())
+        return tmp_path / "a.wav"
+
+    whole = (SAMPLES / abs(SAMPLES).max() * 32_000).astype("<i2")
+    expected = whence.measure(wav2vec2, (whole / 2**15).astype("float32"), ["mixing"]).mixing
+    for channels in (1, 2):
+        read = whence.measure(wav2vec2, str(written(16_000, channels)), ["mixing"]).mixing
+        np.testing.assert_allclose(read, expected, atol=1e-6)
+    with pytest.raises(BadInput, match="'a.wav' has 8,000 samples per second of 16 bits, and 16,000 of 16 bits"):
+        whence.measure(wav2vec2, written(8_000), ["mixing"])
+    (tmp_path / "b.wav").write_text("no sound")
+    with pytest.raises(BadInput, match=r"'b.wav' is no \.wav file that can be read"):
+        whence.measure(wav2vec2, tmp_path / "b.wav", ["mixing"])
 
 
 def test_the_picture_is_kept_as_the_model_reads_it(deit):

@@ -3,7 +3,7 @@
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import xarray
 
     from whence.models.load import Model
-    from whence.text.sentence import Sentence
 
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
@@ -42,7 +41,8 @@ def explain(
     Parameters
     ----------
     text
-        The text; without one, or with -, it is read from standard input.
+        The text; without one, or with -, it is read from standard input. For a model that reads pictures or sounds,
+        the file of one.
     pair
         A second text that the model reads together with the first.
     measures
@@ -63,41 +63,47 @@ def explain(
     contribution
         Show as well how much each input token has to do with each hidden token; takes seconds to minutes.
     """
-    from whence.models.encode import encode
+    from whence.models.given import encoded_of, facing
+    from whence.models.inputs import TEXT
     from whence.page.report import report
     from whence.sentence.lm_head import predictions
     from whence.sentence.measure import measure
     from whence.text.sentence import sentence
 
-    parsed = sentence(text_of(text) if pair is None else (text_of(text), pair))
+    given: Any = text_of(text) if pair is None else (text_of(text), pair)
+    sentence(given)
     check_file(out, (".html", ".htm"))
     if chart is not None:
         check_chart(chart)
-    model = source.load()
+    model = facing(source.load(), given)
     names = _names(model, measures, contribution)
     if measures is None:
-        names = _fitting(
-            model, names, len(encode(model.anatomy, model.tokenizer, parsed, truncate).tokens), layers, targets
-        )
+        names = _fitting(model, names, len(encoded_of(model, given, truncate).tokens), layers, targets)
     with progress() as report_progress:
         dataset = measure(
-            model, parsed, names, layers=layers, targets=targets, truncate=truncate, progress=report_progress
+            model, given, names, layers=layers, targets=targets, truncate=truncate, progress=report_progress
         )
-    dataset = dataset.assign(predictions(model, parsed, truncate=truncate))
-    page = report(dataset, out, _reasons(model, parsed, dataset, truncate))
+    if model.reads == TEXT:
+        dataset = dataset.assign(predictions(model, given, truncate=truncate))
+    page = report(dataset, out, _reasons(model, given, dataset, truncate))
     _show(dataset, page, chart)
     if open_page:
         webbrowser.open(page.resolve().as_uri())
 
 
-def _reasons(model: "Model", parsed: "Sentence", dataset: "xarray.Dataset", truncate: bool) -> "xarray.Dataset | None":
+def _reasons(model: "Model", given: Any, dataset: "xarray.Dataset", truncate: bool) -> "xarray.Dataset | None":
     """Why each prediction is made, where there is one and the model tells."""
+    from whence.models.inputs import TEXT
+    from whence.models.verify import CLASSES
     from whence.sentence.rather import measures_given, rather
+    from whence.sentence.why import why
 
+    if model.reads != TEXT:
+        return why(model, given) if CLASSES in model.gives else None
     if "top" not in dataset or not measures_given(model):
         return None
     try:
-        return rather(model, parsed, dataset["position"].values.tolist(), truncate)
+        return rather(model, given, dataset["position"].values.tolist(), truncate)
     except WhenceError:  # the page begins with where tokens came from
         return None
 

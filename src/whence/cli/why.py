@@ -59,12 +59,14 @@ def why(
     whence why "What a wonderful film." --model CLASSIFIER --against NEGATIVE
     whence why "How old are you?" --model RERANKER --pair "I am six."
     whence why "A man is eating." --model EMBEDDING_MODEL --similar-to "Someone has a meal."
+    whence why cat.png --model CLASSIFIER_OF_PICTURES
+    whence why cat.png --model CLIP_MODEL --similar-to "a photo of a cat"
 
     Parameters
     ----------
     text
         A text with [MASK], a decoder's prompt, or what a classifier reads; without one, or with -, it is read from
-        standard input.
+        standard input. For a model that reads pictures or sounds, the file of one.
     pair
         A second text that the model reads together with the first: for a reranker, the document behind the query.
     chat
@@ -125,7 +127,7 @@ def why(
         "answer": answer,
         "generate": generate,
         "seed": seed,
-        "spans": _spans(spans) or ("word" if chat is None else "turn"),
+        "spans": _spans(spans),
         "through": through,
         "components": components,
         "together": together,
@@ -162,12 +164,17 @@ def _question(text: str | None, pair: str | None, chat: Path | None) -> Any:
 
 def _explained(question: Any, asked: dict[str, Any], layers: list[int] | None, source: Source) -> "xarray.Dataset":
     from whence._arguments import layers as checked
+    from whence.models.given import facing
+    from whence.models.inputs import TEXT
     from whence.sentence.why import why as explain
 
     with _in_flags(asked):
         model = source.load()
+        read = facing(model, question)
         if layers is not None:
-            checked(layers, 0, model.anatomy.layers)
+            checked(layers, 0, read.anatomy.layers)
+        if read.reads == TEXT:
+            asked["spans"] = asked["spans"] or ("turn" if isinstance(question, list) else "word")
         with progress() as report:
             return explain(model, question, **asked, progress=report)
 

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import wave
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -133,16 +134,37 @@ def _as_picture(model: Model, item: object) -> Any:
 
 
 def _as_sound(model: Model, item: object) -> Any:
+    if isinstance(item, str | Path) and is_file(str(item)):
+        return _wave(model, Path(item).expanduser())
     if not isinstance(item, np.ndarray | Tensor | list) or np.ndim(item) != 1:
         what = f"{str(item)[:80]!r}" if isinstance(item, str | Path) else type(item).__name__
         raise BadInput(f"{_wants(model)}, and {what} was given.")
     return np.asarray(item, dtype=np.float32)
 
 
+def _wave(model: Model, file: Path) -> np.ndarray:
+    """The samples of a .wav file, the mean of its channels."""
+    try:
+        with wave.open(str(file), "rb") as opened:
+            rate, width, channels = opened.getframerate(), opened.getsampwidth(), opened.getnchannels()
+            samples = opened.readframes(opened.getnframes())
+    except (OSError, EOFError, wave.Error) as error:
+        raise BadInput(f"{_wants(model)}, and {file.name!r} is no .wav file that can be read ({error}).") from error
+    extractor = getattr(model.processor, "feature_extractor", model.processor)
+    wanted = getattr(extractor, "sampling_rate", rate)
+    if width != 2 or rate != wanted:
+        raise BadInput(
+            f"{file.name!r} has {rate:,} samples per second of {8 * width} bits, and {wanted:,} of 16 bits were"
+            " expected; convert it, or give its samples as an array."
+        )
+    read = np.frombuffer(samples, dtype="<i2").reshape(-1, channels).mean(axis=1)
+    return (read / 2**15).astype(np.float32)
+
+
 def _wants(model: Model) -> str:
     forms = {
         "picture": "give one as a file, a PIL image, an array, or what its processor gives",
-        "sound": "give one as a row of samples at the processor's sampling rate, or what the processor gives",
+        "sound": "give one as a .wav file, a row of samples at the processor's rate, or what the processor gives",
     }
     kind = KINDS[model.reads].name
     return f"{type(model.model).__name__} reads {kind}s ({forms[kind]})"

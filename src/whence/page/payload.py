@@ -14,6 +14,7 @@ from whence.page.arrays import DIMS, differences, embedded
 from whence.page.fields import ERROR, PER_LAYER, fields, flows, head_maps, maps
 from whence.page.lens import lens
 from whence.page.rows import filled, measured
+from whence.page.scene import PICTURE, scene
 from whence.plot import finding, flattened, legible, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, opposed
 from whence.plot.predictions import Prediction, headline, predictions
@@ -51,10 +52,11 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
     return {
         "finding": (headline(_head(ds)) or finding(ds)).replace(" %", "\N{NO-BREAK SPACE}%"),
         "credit": credit(ds),
-        "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
+        "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items() if name != PICTURE},
         "causal": int(ds.attrs.get("causal", 0)) == 1,
         "tokens": _tokens(ds),
         "rows": measured(ds),
+        "scene": scene(ds, "target") if measured(ds) is None else None,
         "layers": ds["layer"].values.tolist() if "layer" in ds.coords else [],
         "heads": int(ds.sizes.get("head", 0)),
         "maps": maps(ds),

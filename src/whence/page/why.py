@@ -8,6 +8,7 @@ import numpy as np
 
 from whence.citations import credit
 from whence.page.arrays import exact
+from whence.page.scene import PICTURE, scene
 from whence.plot import legible
 from whence.plot.palette import FURNITURE, SEQUENTIAL, THEMES, opposed
 from whence.plot.terms import terms
@@ -108,7 +109,7 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
     return {
         "credit": credit(ds),
         "finding": found[0].finding.replace(" %", "\N{NO-BREAK SPACE}%"),
-        "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items()},
+        "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items() if name != PICTURE},
         "causal": int(ds.attrs.get("causal", 0)) == 1,
         "tokens": _tokens(ds),
         "layers": ds["layer"].values.tolist(),
@@ -118,6 +119,7 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
         "shades": [{"name": name} | shade for name, shade in shades.items()],
         "styles": {name: {part: shade[part] for part in ("title", "meaning")} for name, shade in shades.items()},
         "heat": _heat(ds),
+        "scene": scene(ds, "source"),
         "words": WORDS | OTHER_WORDS.get(kind(ds), {}),
         "terms": terms(),
         "palette": {

@@ -20,6 +20,7 @@ from .predictions import Prediction, long_headline, predictions
 from .sinks import rows as sink_rows
 from .sinks import sink_finding
 from .style import SINK
+from .terminal_scene import grids, in_scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,8 @@ def picture(ds: xarray.Dataset, width: int, color: bool) -> Text:
         title, values = mixed(ds)
         lines += _wrapped(f"Per cent: {title}; {_sample(ds)}.", width, DIM)
         limit = _limit(values)
-        lines += [Text(), *_bands(ds, values, limit, width)]
+        drawn = _drawn(ds, values, limit, width, color)
+        lines += [Text(), *(drawn or _bands(ds, values, limit, width))]
         lines += [Text(), _legend(limit)] if color else []
     resting = sink_finding(ds, _first(ds))
     lines += [Text(), *_wrapped(f"{resting}.", width, BOLD)] if resting else []
@@ -104,6 +106,19 @@ def _bands(ds: xarray.Dataset, values: np.ndarray, limit: float, width: int) -> 
             for target, column in band:
                 line.append(*_cell(cells[row][target], column.width, limit))
             yield line
+
+
+def _drawn(ds: xarray.Dataset, values: np.ndarray, limit: float, width: int, color: bool) -> list[Text]:
+    """The last layer's values over the picture or the sound, where most tokens stand for a part of one."""
+    if in_scene(ds, "target").mean() <= 0.5:
+        return []
+    layers, means = ds["layer"].values.tolist(), mean(values, axis=1).tolist()
+    told = ", ".join(f"{_number(value)} at {layer}" for layer, value in zip(layers, means, strict=True))
+    how = "patch by patch" if "target_row" in ds.coords else "along time"
+    return [
+        *_wrapped(f"Mean by layer: {told}. Layer {layers[-1]}, {how}:", width, DIM),
+        *grids(ds, "target", values[-1], limit if color else 1.0, width, _theme() if color else None),
+    ]
 
 
 def _columns(ds: xarray.Dataset, longest: int) -> list[Column]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from whence.plot.palette import amount, ink_on, signed
 from whence.plot.terminal import BOLD, DIM, _closed, _cut, _short, _theme, _wrapped
+from whence.plot.terminal_scene import grids, in_scene
 from whence.plot.why import (
     CONSTANTS,
     LINE,
@@ -136,7 +137,11 @@ def _shaded(ds: xarray.Dataset, layers: Sequence[int], width: int, color: bool) 
         sink = sink_of(ds, name, values)
         end = limit(values, sink)
         where = "layer 0 (the embeddings)" if layer == 0 else f"layer {layer}"
-        yield from [Text(), *_wrapped(f"{_unit(ds, name)} by token, at {where}:", width, DIM)]
+        drawn = in_scene(ds, "source")
+        scaled = f", per cent of {number(end)}" if drawn.any() and not color and "source_row" in ds.coords else ""
+        yield from [Text(), *_wrapped(f"{_unit(ds, name)} by token, at {where}{scaled}:", width, DIM)]
+        if drawn.any():
+            yield from grids(ds, "source", values, end, width, _theme() if color else None)
         yield from _flowing(ds, values, sink, end, width, color)
         if color:
             yield from [*_legend(name, end, values, sink, width)]
@@ -154,10 +159,10 @@ def _flowing(
     tokens = [str(token) for token in ds["source_token"].values]
     spaces = gaps(tokens)
     special = ds["source_is_special"].values
-    line = Text()
-    for place in _kept(len(tokens)):
+    line, drawn = Text(), in_scene(ds, "source")
+    for place in _kept(drawn):
         if place is None:
-            piece, before = Text(f"… {len(tokens) - MOST_TOKENS} tokens …", style=DIM), "  "
+            piece, before = Text(f"… {int((~drawn).sum()) - MOST_TOKENS} tokens …", style=DIM), "  "
         else:
             style = _look(float(values[place]), place == sink, bool(special[place]), end, bool((values < 0).any()))
             piece = Text(_closed(worded(tokens[place])), style=style)
@@ -172,17 +177,18 @@ def _flowing(
         if place is not None and tokens[place].endswith(LINE) and color:
             yield line
             line = Text()
-    yield line
+    yield from [line] if line.cell_len else []
 
 
-def _kept(count: int) -> Iterator[int | None]:
-    """The places that are shown; None stands for those left out."""
-    if count <= MOST_TOKENS:
-        yield from range(count)
+def _kept(drawn: np.ndarray) -> Iterator[int | None]:
+    """The places that are shown as text; None stands for those left out."""
+    places = np.flatnonzero(~drawn).tolist()
+    if len(places) <= MOST_TOKENS:
+        yield from places
         return
-    yield from range(MOST_TOKENS // 3)
+    yield from places[: MOST_TOKENS // 3]
     yield None
-    yield from range(count - (MOST_TOKENS - MOST_TOKENS // 3), count)
+    yield from places[MOST_TOKENS // 3 - MOST_TOKENS :]
 
 
 def _look(value: float, sink: bool, special: bool, end: float, both: bool) -> Style:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from whence.errors import BadInput, Unsupported
+from whence.models.inputs import KINDS, TEXT
 from whence.models.load import Model
 from whence.web.limits import Limits
 
@@ -44,6 +45,12 @@ def serve(
         from whence.web.app import create
     except ModuleNotFoundError as error:
         raise Unsupported(f"The explorer needs the package {error.name}: pip install 'whence[web]'.") from error
+    for name, model in models.items():
+        if model.reads != TEXT:
+            raise Unsupported(
+                f"The explorer takes texts, and {name} reads {KINDS[model.reads].name}s; `whence explain FILE --model"
+                " MODEL` and `whence why FILE --model MODEL --open` make a page of one."
+            )
     listening = _listen(host, port)
     secret = secrets.token_hex(24) if token else None
     app = create(models, limits, [in_address(name) for name in (host, *hosts)], secret)

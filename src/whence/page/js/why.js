@@ -68,7 +68,9 @@ function mount(root, themed, data, notebook, alone) {
 function draw(root, data, state, palette) {
   const parts = once(root, () => build(root, data)),
     chosen = choice(data, state);
-  hero.render(parts.header, storyOf(data, chosen.at, state.token), palette, (place) => {
+  const told = storyOf(data, chosen.at, state.token),
+    story = data.scene ? { ...told, words: [], parts: [], scene: null, ghost: "" } : told; // the picture stands below
+  hero.render(parts.header, story, palette, (place) => {
     const asked = data.predicted.find((one) => one.place === place || (one.place < 0 && one.position === place));
     state.set({ token: asked ? asked.position : place });
   });

@@ -26,7 +26,7 @@ import { number, percent } from "./scale.js";
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
  *   terms: Record<string, string>, signed: Record<string, string[]>, steps: Record<string, string>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
- *   why?: any,
+ *   why?: any, scene?: import("./patches.js").Scene | null,
  *   cache: Map<string, any> }} Data
  * @typedef {(data: Data, name: string, layer: number, head?: number | "mean") => Float32Array} OneMap
  */

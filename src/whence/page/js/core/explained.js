@@ -17,7 +17,7 @@ import { partsOf } from "./story.js";
  *   span: number }} Piece  a token of the text: `read` as people read it, `gap` a space before, `line` a break behind
  * @typedef {{ blocks: number[], components: string[], values: number[][][] }} Heat
  * @typedef {Omit<Data, "tokens"> & { tokens: Piece[], predicted: Predicted[], spans: string[], shades: Shade[],
- *   heat: Heat | null, words: Record<string, string> }} Explained
+ *   heat: Heat | null, scene: import("./patches.js").Scene | null, words: Record<string, string> }} Explained
  * @typedef {{ at: number, layer: number, shade: Shade, one: Predicted, row: Float32Array, sink: number, end: number,
  *   signed: boolean, format(value: number): string }} Chosen  what is selected, and its numbers by source
  * @typedef {{ name: string, value: number, share: number | null, sink: boolean }} Span
@@ -136,6 +136,7 @@ export function storyOf(data, at, token) {
     what = said(one.against ? words.lead : words.logit, names);
   const sunk = sink >= 0 ? said(words.sunk, { sink: words.first, value: decimal(row[sink]) }) : "";
   return {
+    scene: data.scene,
     id: JSON.stringify([data.attrs.text, one.position, one.token, one.against]),
     title: one.title,
     strong: [one.token, one.chance],

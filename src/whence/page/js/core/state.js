@@ -129,7 +129,12 @@ export function moved(state, asked) {
 }
 
 /** The token a page opens on: the mask, else the last that stands for text and was measured. @param {Data} data */
-export function opening({ tokens, rows }) {
+export function opening({ tokens, rows, scene, causal }) {
+  if (scene && !causal)
+    return Math.max(
+      tokens.findIndex(({ special }) => special),
+      0,
+    ); // [CLS]
   const mask = tokens.findIndex((token) => /^[[<]mask[\]>]$/i.test(token.text));
   if (mask >= 0 && (rows?.includes(mask) ?? true)) return mask;
   const places = rows ?? [...tokens.keys()];

@@ -13,7 +13,7 @@ import { layersByTokens } from "./layers.js";
 export function render(container, data, chosen, palette, pick) {
   const numbers = allLayers(data, chosen),
     { one, layer, end, signed, format } = chosen,
-    cell = { token: container.dataset.token ? Number(container.dataset.token) : one.position, layer };
+    cell = { token: Number(container.dataset.token ?? Math.max(one.position, 0)), layer };
   const spec = (colors) => ({
     ...layersByTokens(/** @type {any} */ (data), colors, {
       ...{ numbers, signed, end, percent: false, name: data.words.depths, at: cell },

@@ -67,7 +67,7 @@ function blank(data, token) {
   return {
     ...{ id: "", title: data.finding, strong: [], because: "", made: "", words, parts: [], own: -1 },
     ...{ predicted: new Set(), ghost: "", chosen: token, end: 1, format: String },
-    ...{ terms: data.terms, legend: [], constants: "", first: "", sure: "" },
+    ...{ scene: data.scene ?? null, terms: data.terms, legend: [], constants: "", first: "", sure: "" },
   };
 }
 

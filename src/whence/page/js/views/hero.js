@@ -4,9 +4,11 @@
 import { SANS, announce, h, hush, once, svg, tell, textWidth } from "../core/dom.js";
 import { quoted } from "../core/explained.js";
 import { inkOn, scale } from "../core/scale.js";
+import { placed } from "../core/patches.js";
 import { excerptOf, labelsOf, ribbonOf, segmentsOf } from "../core/story.js";
 import { explained } from "../core/terms.js";
 import { roving } from "../core/walk.js";
+import * as scene from "./scene.js";
 
 /**
  * @typedef {import("../core/scale.js").Palette} Palette
@@ -32,6 +34,7 @@ import { roving } from "../core/walk.js";
  * @property {string} first  what a sink is called
  * @property {string} sure
  * @property {Record<string, string>} terms
+ * @property {import("../core/patches.js").Scene | null} [scene]  what some of the words are drawn in
  */
 
 const BAR = { top: 20, high: 24, ribbons: 62, name: 13 },
@@ -62,7 +65,20 @@ export function render(container, story, palette, choose, level = "h1") {
     chip.onpointermove = (event) => tell(event, told(story, place));
   }
   legend(parts, story);
-  draw(parts, story, palette);
+  parts.scene.hidden = !story.scene;
+  parts.story.hidden = !story.words.length;
+  parts.picture.hidden = Boolean(story.scene);
+  parts.story.classList.toggle("drawn", Boolean(story.scene));
+  if (story.scene) scene.render(parts.scene, story.scene, overScene(story, choose), palette);
+  else draw(parts, story, palette);
+}
+
+/** @param {Story} story @param {(place: number) => void} choose @returns {import("./scene.js").Shown} */
+function overScene(story, choose) {
+  const row = new Float64Array(story.words.length);
+  for (const { place, value } of story.parts) if (place >= 0) row[place] = value;
+  const signed = row.some((value) => value < 0);
+  return { row, end: story.end, signed, chosen: story.chosen, describe: (place) => told(story, place), choose };
 }
 
 /** The title with what matters in it set large. @param {string} title @param {string[]} strong */
@@ -82,8 +98,9 @@ function emphasised(title, strong) {
 function build(level) {
   const [title, because] = [h(level, { class: "title" }), h("p", { class: "because" })],
     picture = h("div", { class: "ribbons" }),
+    drawn = h("div", {}),
     row = h("div", { class: "sentence", role: "toolbar", "aria-label": "The sentence, token by token" }),
-    story = h("div", { class: "story" }, picture, row),
+    story = h("div", { class: "story" }, picture, drawn, row),
     [keys, sure] = [h("span", { class: "keys" }), h("span", { class: "sure" })],
     key = h("p", { class: "key" }, keys, sure);
   /** @type {HTMLElement[]} */
@@ -93,6 +110,8 @@ function build(level) {
     title,
     because,
     picture,
+    story,
+    scene: drawn,
     row,
     keys,
     sure,
@@ -104,7 +123,7 @@ function build(level) {
 }
 
 /** The words, made anew for another text. @param {ReturnType<typeof build>} parts @param {Story} story */
-function words(parts, { id, words, ghost, parts: all, own, predicted }) {
+function words(parts, { id, words, ghost, parts: all, own, predicted, scene: drawn }) {
   const known = JSON.stringify([words.map(({ text }) => text), ghost]);
   parts.title.parentElement.classList.toggle("fresh", parts.id !== id);
   parts.id = id;
@@ -115,10 +134,18 @@ function words(parts, { id, words, ghost, parts: all, own, predicted }) {
     const look = { type: "button", class: `token${special ? " special" : ""}`, dir: "auto", onpointerleave: hush };
     return h("button", { ...look, "aria-label": `token ${place}, ${shown}` }, read);
   });
+  if (drawn) return beside(parts, placed(drawn, words.length), ghost);
   const row = new Float64Array(words.length);
   for (const { place, value } of all) if (place >= 0) row[place] = value;
   const unfolded = () => fill(parts, words, ghost, null);
   fill(parts, words, ghost, words.length > LONG ? excerptOf(row, [own, ...predicted], FOLDED) : null, unfolded);
+}
+
+/** The words that are not drawn in the scene. @param {ReturnType<typeof build>} parts @param {boolean[]} drawn */
+function beside(parts, drawn, ghost) {
+  parts.shown = parts.chips.filter((_, place) => !drawn[place]);
+  parts.row.replaceChildren(...parts.shown);
+  if (ghost) parts.row.append(h("span", { class: "ghost", dir: "auto" }, `→ ${ghost}`));
 }
 
 /**

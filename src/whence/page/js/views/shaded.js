@@ -5,7 +5,9 @@ import { said } from "../core/data.js";
 import { announce, h, hush, once, tell } from "../core/dom.js";
 import { layerName, quoted } from "../core/explained.js";
 import { inkOn, number, scale } from "../core/scale.js";
+import { placed } from "../core/patches.js";
 import { roving } from "../core/walk.js";
+import * as scene from "./scene.js";
 
 /**
  * @typedef {import("../core/explained.js").Explained} Explained
@@ -42,6 +44,21 @@ export function render(container, data, chosen, palette, choose) {
       chip.click();
     };
     chip.onpointermove = (event) => tell(event, describe(data, chosen, place));
+  }
+  if (data.scene) {
+    const over = { row, end: chosen.end, signed, chosen: parts.walked ?? one.position };
+    const go = (place) => {
+      parts.walked = place;
+      const at = data.predicted.findIndex(({ position }) => position === place);
+      if (at >= 0) choose(at);
+      else render(container, data, chosen, palette, choose);
+    };
+    scene.render(
+      parts.scene,
+      data.scene,
+      { ...over, describe: (place) => describe(data, chosen, place), choose: go },
+      palette,
+    );
   }
   roving(parts.text, parts.chips, parts.here, (place) => announce(describe(data, chosen, (parts.here = place))));
   for (const [at, ghost] of parts.ghosts) ghost.hidden = at !== chosen.at && data.predicted.length > 1;
@@ -81,7 +98,7 @@ function legend({ blocks, low, high, key }, shade, data, { one, layer, row, sink
   high.textContent = `${row.some((value, at) => at !== sink && value > shade.limit) ? "≥ " : ""}${end(shade.limit)}`;
   const told = [
     said(about.key, { what: what(words, one), token: quoted(one.token), layer: layerName(data, layer) }),
-    one.rank === null ? "" : words.at,
+    one.rank === null || one.position < 0 ? "" : words.at,
     sink >= 0 ? said(words.sink, { value: format(row[sink]) }) : "",
   ];
   key.textContent = told.filter(Boolean).join(" ");
@@ -113,8 +130,12 @@ function build(container, data) {
   });
   /** @type {Map<number, HTMLElement>} */
   const ghosts = new Map();
-  const text = h("div", { class: "prose", role: "toolbar", "aria-label": words.text });
+  const text = h("div", { class: "prose", role: "toolbar", "aria-label": words.text }),
+    drawn = placed(data.scene, chips.length),
+    picture = h("div", {});
+  text.hidden = drawn.every(Boolean);
   for (const [place, chip] of chips.entries()) {
+    if (drawn[place]) continue;
     text.append(data.tokens[place].gap ? " " : "", chip);
     for (const [at, one] of predicted.entries())
       if (one.position === place && one.place < 0 && one.rank !== null) {
@@ -126,7 +147,7 @@ function build(container, data) {
   const row = h("div", { class: "sentence", role: "toolbar", "aria-label": choose }, ...asked),
     blocks = Array.from({ length: STEPS }, () => h("i", {}));
   const [bar, low, high, key] = [h("span", { class: "ramp" }, ...blocks), h("span"), h("span"), h("span")];
-  container.append(h("div", { class: "answers" }, h("h3", {}, choose), row), text);
+  container.append(h("div", { class: "answers" }, h("h3", {}, choose), row), picture, text);
   container.append(h("p", { class: "subtitle legend" }, h("span", { class: "scale" }, low, bar, high), key));
-  return { row, asked, text, chips, ghosts, blocks, low, high, key, here: 0 };
+  return { row, asked, text, chips, ghosts, blocks, low, high, key, here: 0, scene: picture, walked: null };
 }
