@@ -17,7 +17,7 @@ DATA    ?= ../shared/data
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test js bench studies families pictures gallery docs lint types imports pytest whole mutants wheel clean
+.PHONY: help demo test js bench studies families pictures notebooks gallery docs lint types imports pytest whole mutants wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ families: $(VENV)/.ready-dev ## try every model type of transformers and write t
 
 pictures: $(VENV)/.ready-dev ## draw the pictures of the documentation again
 	$(BIN)/python docs/pictures.py
+
+notebooks: $(VENV)/.ready-dev ## run the notebooks of the documentation and write them again (one loads a decoder from the Hub)
+	HF_HUB_OFFLINE=0 $(BIN)/python docs/notebooks.py
 
 gallery: $(VENV)/.ready-dev ## draw the pictures of docs/gallery.md again, with Chromium
 	$(BIN)/python docs/gallery.py
