@@ -109,8 +109,8 @@ def test_on_a_real_chat(smollm2):
 
 
 @pytest.mark.parametrize("family", [name for name in EVERY if name not in NO_VALUE_MAP])
-def test_every_family_of_the_table_adds_up(family):
-    """At every layer; in decoders for every token of an answer."""
+def test_every_family_of_the_table_adds_up(family, monkeypatch):
+    """At every layer; in decoders for every token of an answer; and the same with every block run again."""
     model = whence.load(build(family), tiny.tokenizer())
     if not model.gives >= SECANT | {"lm_head"} or model.anatomy.side_paths:
         with pytest.raises(Unsupported):
@@ -120,6 +120,9 @@ def test_every_family_of_the_table_adds_up(family):
     ds = whence.why(model, TEXT, measures="share", **asked)
     size = abs(ds.share).sum("source") + abs(ds.bias)
     assert float((abs(ds.share.sum("source") + ds.bias - ds.logit) / size).max()) < 1e-4
+    monkeypatch.setattr("whence.measures.flow.plan.MEMORY", 1)
+    again = whence.why(model, TEXT, measures="share", **asked)
+    assert again.share.values == pytest.approx(ds.share.values, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from whence.linear.chain import LinearisedModel
 from whence.linear.steps import Attention, Branches, Chain, Mixture, Step, feed_forward, normed
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block
-from whence.models.capture import visit_blocks, walk
+from whence.models.capture import Call, visit_again, walk
 from whence.models.experts import routes
 from whence.models.precision import single
 from whence.models.values import ValueMaps, value_maps
 from whence.models.weights import Affine, FeedForward, Opaque, Parts
 
+SAME = 1e-3  # of the largest state: what a block that is run again may give another time, on a GPU
 Progress = Callable[[], None]
 Secants = LinearisedModel[Branches]  # all blocks of one pass up to some depth
 
@@ -78,7 +79,8 @@ def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "*b t m"]) -> tuple[
 class Backwards:
     """One pass, to be gone back through from its last block, with no more blocks in memory than `kept` at a time.
 
-    The last ones are kept as they are made; earlier ones are made again, as many together, when their turn comes.
+    The last ones are kept as they are made; each earlier one is made again, from the states that it read, when its turn
+    comes. So memory costs one more pass at most.
     """
 
     anatomy: Anatomy
@@ -87,26 +89,34 @@ class Backwards:
     values: ValueMaps
     states: tuple[Float[Tensor, "t m"], ...]
     blocks: tuple[Branches, ...]
+    calls: tuple[Call, ...]
 
     @classmethod
     def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = _quiet) -> "Backwards":
-        visited = Visited.of(anatomy, anatomy.layers, anatomy.layers - kept, progress)
-        seen = walk(anatomy, batch, visited)
+        visited, calls = Visited.of(anatomy, anatomy.layers, anatomy.layers - kept, progress), list[Call]()
+        seen = walk(anatomy, batch, visited, calls=calls)
         states = (single(seen.embedding)[0], *visited.states)
-        return cls(anatomy, batch, kept, visited.values, states, tuple(visited.blocks))
+        return cls(anatomy, batch, kept, visited.values, states, tuple(visited.blocks), tuple(calls))
 
     def __iter__(self) -> Iterator[tuple[Branches, Float[Tensor, "t m"]]]:
         """Every block from the last to the first, with the states it read."""
         blocks, self.blocks = self.blocks, ()  # so that they are freed before the next are made
-        end = self.anatomy.layers
-        while blocks:
-            begin = end - len(blocks)
-            yield from zip(reversed(blocks), reversed(self.states[begin:end]), strict=True)
-            end, blocks = begin, ()
-            if end:
-                again = Visited(self.values, end, end - self.kept)
-                visit_blocks(self.anatomy, self.batch, again, end + 1)
-                blocks = tuple(again.blocks)
+        begin = self.anatomy.layers - len(blocks)
+        yield from zip(reversed(blocks), reversed(self.states[begin:-1]), strict=True)
+        del blocks
+        for layer in range(begin, 0, -1):
+            yield self._again(layer), self.states[layer - 1]
+
+    def _again(self, layer: int) -> Branches:
+        again, read = Visited(self.values, layer, layer - 1), self.states[layer - 1]
+        visit_again(self.anatomy, self.batch, again, layer, self.calls[layer - 1], read)
+        gave, gives = self.states[layer], again.states[0].to(self.states[layer].device)
+        if float((gives - gave).abs().amax()) > SAME * float(gave.abs().amax()):
+            raise Unsupported(
+                f"Block {layer} of {type(self.anatomy.model).__name__} gives other states when it is run again; allow"
+                " more memory (memory_limit=), so that it need not be."
+            )
+        return again.blocks[0]
 
 
 @dataclass(eq=False)

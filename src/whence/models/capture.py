@@ -38,6 +38,21 @@ _listener: ContextVar[Listener] = ContextVar("listener")
 _lock = threading.RLock()
 
 
+@dataclass(frozen=True, eq=False)
+class Call:
+    """How a block was called: with states of this type, and what else."""
+
+    block: nn.Module
+    dtype: torch.dtype
+    rest: tuple
+    names: dict[str, Any]
+
+    @classmethod
+    def of(cls, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> "Call":
+        states = args[0] if args else kwargs["hidden_states"]
+        return cls(block, states.dtype, args[1:], {k: value for k, value in kwargs.items() if k != "hidden_states"})
+
+
 def trace(anatomy: Anatomy, batch: Batch, logits: bool = False, queries: int | None = None) -> Trace[Block]:
     """The whole pass, every block kept."""
     return walk(anatomy, batch, lambda block: block, logits, queries=queries)
@@ -50,13 +65,15 @@ def walk(
     logits: bool = False,
     edit: Edit = lambda layer, weights: None,
     queries: int | None = None,
+    calls: list[Call] | None = None,
 ) -> Trace[Kept]:
     """Runs the model once and keeps visit(block) of every block; one block's attention is alive at a time.
 
     `edit(layer, weights)` may return attention weights to use instead; None keeps the model's. With `queries` attention
-    is computed for so many at a time, and blocks have `rows` instead of it.
+    is computed for so many at a time, and blocks have `rows` instead of it. How every block was called is added to
+    `calls`.
     """
-    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit)
+    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit, calls=calls)
     outputs: list[Tensor] = []
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), chunked(queries), recorder.listening() as hooks:
         hooks.callback(
@@ -83,6 +100,21 @@ def visit_blocks(
         suppress(Reached),
     ):
         run(reader(anatomy, batch), batch, **arguments_of(anatomy))
+
+
+def visit_again(
+    anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], layer: int, call: Call, states: Tensor
+) -> None:
+    """Calls visit(block) for the block of one layer alone, called again as it was, with the states that it read."""
+    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], first=layer)
+    given = states.to(call.dtype).unsqueeze(anatomy.batch_axis)
+    with (
+        borrowed(anatomy.model, anatomy.seam),
+        torch.no_grad(),
+        recorder.listening(),
+        threads_for(batch.ids.numel()),
+    ):
+        call.block(given, *call.rest, **call.names)
 
 
 def _unread(anatomy: Anatomy, why: str) -> str:
@@ -224,6 +256,8 @@ class _Recorder:
     tokens: int
     edit: Edit = lambda layer, weights: None
     last: int | None = None
+    first: int = 1
+    calls: list[Call] | None = None
     kept: list[Any] = field(default_factory=list)
     embedding: Tensor | None = None
     _open: dict[str, Any] = field(default_factory=dict)
@@ -243,7 +277,14 @@ class _Recorder:
                 hooks.callback(projection.register_forward_hook(here(self._project)).remove)
             yield hooks
 
+    @property
+    def _layer(self) -> int:
+        """The layer of the block that is computed."""
+        return self.first + len(self.kept)
+
     def _begin(self, block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        if self.calls is not None:
+            self.calls.append(Call.of(block, args, kwargs))
         states = self._batch_first(args[0] if args else kwargs["hidden_states"])
         if self.embedding is None:
             self.embedding = states
@@ -260,7 +301,7 @@ class _Recorder:
             self._open |= self._of_rows(module, weights) | {"grouped_values": values, "mask": mask}
             return None
         self._check_weights(module, weights.shape[-2:])
-        replaced = self.edit(len(self.kept) + 1, weights)
+        replaced = self.edit(self._layer, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
         return replaced
 
@@ -282,7 +323,7 @@ class _Recorder:
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
         factors = self.anatomy.branch_scale(self._open["block"]) if "block" in self._open else None
         self._open["projected"] = output if factors is None else output * factors
-        if len(self.kept) + 1 == self.last and "attention" in self._open:
+        if self._layer == self.last and "attention" in self._open:
             self._close(output.new_tensor(torch.nan).expand_as(self._open["input"]))
 
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
@@ -292,7 +333,7 @@ class _Recorder:
         recorded, self._open = self._open, {}  # first: reading the parts may run them and fire the hooks
         if "attention" not in recorded:
             recorded |= _nothing_attended(states)
-        parts, layer = self.anatomy.parts(recorded.pop("block")), len(self.kept) + 1
+        parts, layer = self.anatomy.parts(recorded.pop("block")), self._layer
         self.kept.append(self.visit(Block(layer=layer, output=states, parts=parts, **recorded)))
         self._weights.close()
         if layer == self.last:

@@ -19,7 +19,8 @@ def lens(ds: xarray.Dataset) -> list[dict[str, Any]]:
 
 def _position(ds: xarray.Dataset) -> dict[str, Any]:
     words, scores = ds["lens_top"].transpose("state", ...).values, ds["lens_top_score"].transpose("state", ...).values
-    places = ds["lens_place"].isel(candidate=0).values
+    predicted = ds.isel(candidate=0)
+    places, chances = predicted["lens_place"].values, predicted["lens_probability"].values.astype(float).tolist()
     agreement = ds["head_spearman"].transpose("stage", "other_stage").values
     return {
         "position": int(ds["position"]),
@@ -31,9 +32,10 @@ def _position(ds: xarray.Dataset) -> dict[str, Any]:
                 "place": int(place),
                 "best": [legible(str(word)) for word in best],
                 "scores": row_scores,
+                "chance": chance,
             }
-            for layer, place, best, row_scores in zip(
-                ds["state"].values, places, words, scores.astype(float).tolist(), strict=True
+            for layer, place, best, row_scores, chance in zip(
+                ds["state"].values, places, words, scores.astype(float).tolist(), chances, strict=True
             )
         ],
     }

@@ -143,8 +143,8 @@ SUMS = (
 # what a page says of the LM head
 LM_HEAD = {
     "about": "Each step’s vector is scored against every token of the vocabulary by inner product; the scores of the "
-    "last step are the model’s own. Place: where the step puts the token that is predicted in the end. Shade: how high "
-    "a token stands in the end, among those shown.",
+    "last step are the model’s own, and give probabilities. Place: where the step puts the token that is predicted in "
+    "the end. Shade: how high a token stands in the end, among those shown.",
     "nothing": "Nothing is predicted yet",
     "ask": "Put [MASK] in the place of a word, or ask what the model expects at the chosen token.",
     "picture": "Best tokens after each step of the head",

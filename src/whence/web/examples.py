@@ -29,13 +29,18 @@ SHOWN = frozenset((text,) for _, text, _ in (*MASKED, *PROMPTS))  # as a Sentenc
 NO_DECODER = "No decoder was started; whence serve whence/builtin HuggingFaceTB/SmolLM2-135M-Instruct has one as well."
 
 
+# what the first one of each kind is called beside those of the other kind
+ELSEWHERE = {False: "A masked word", True: PROMPTS[0][0]}
+
+
 def examples(causal: set[bool]) -> list[dict[str, Any]]:
     """What can be clicked, those of the first kind of model first; one that no model answers says why."""
     rows = [
-        {"name": name, "text": text, "about": about, "causal": kind}
+        {"name": name, "text": text, "about": about, "causal": kind, "elsewhere": "" if place else ELSEWHERE[kind]}
         for kind, group in ((False, MASKED), (True, PROMPTS))
-        for name, text, about in group
+        for place, (name, text, about) in enumerate(group)
         if kind in causal
     ]
     name, text, _ = PROMPTS[0]
-    return rows if True in causal else [*rows, {"name": name, "text": text, "about": NO_DECODER, "causal": True}]
+    none = {"name": name, "text": text, "about": NO_DECODER, "causal": True, "elsewhere": name}
+    return rows if True in causal else [*rows, none]

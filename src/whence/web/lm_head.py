@@ -23,5 +23,5 @@ def prediction(model: Model, parsed: Sentence, positions: list[int] | None, trun
     ds = lm_head(model, parsed, positions, layer="all", k=BEST, truncate=truncate)
     stages, lens = ds.isel(layer=-1), ds.isel(stage=-1).rename(layer="state")
     best = stages[["top", "top_id", "top_score", "place", "probability"]].assign(head_spearman=stages["spearman"])
-    by_layer = {f"lens_{name}": lens[name] for name in ("top", "top_score", "place")}
+    by_layer = {f"lens_{name}": lens[name] for name in ("top", "top_score", "place", "probability")}
     return best.assign(by_layer).drop_vars(["layer", "stage"], errors="ignore").assign_coords(stage=ds["stage"])

@@ -14,7 +14,7 @@ from whence.models.load import Model
 from whence.models.memory import Needs, budget, claim
 from whence.models.precision import COLUMNS, HALF
 
-MEMORY = 2**31  # for blocks that are kept and predictions that go together, unless there is less or a limit says so
+MEMORY = 2**29  # for blocks that are kept and predictions that go together, unless there is less or a limit says so
 FORWARD, BACK = 1, 3  # squares alive in a block's own code: while it is run for its derivative, and per prediction
 REMEDY = "explain fewer tokens at a time (position=), shorten the text, or allow more (memory_limit=)"
 

@@ -13,8 +13,10 @@ import { number, percent } from "./scale.js";
  * @typedef {{ key: string, variable: string, read: "own" | "others" | "values" | "row", place: number, style: string,
  *   kind: string, title: string, label: string, name: string, group: string, meaning: string, finding: string,
  *   unit: string, since_input: boolean, percent: boolean }} Field  a number for every layer and token
- * @typedef {{ stage: string, place: number, best: string[], scores: number[] }} Step  of the LM head
- * @typedef {{ position: number, at: string, token: string, finding: string, rows: Step[] }} Prediction
+ * @typedef {{ stage: string, place: number, best: string[], scores: number[], chance?: number, chances?: number[] }}
+ *   Step  of the LM head; `chance` is the probability of what is predicted, `chances` those of the best tokens
+ * @typedef {{ position: number, at: string, token: string, finding: string, rows: Step[],
+ *   chances: number[] }} Prediction
  * @typedef {{ position: number, stages: string[], spearman: number[][], rows: Step[] }} Lens
  * @typedef {{ finding: string, credit: string, attrs: Record<string, string>, causal: boolean, tokens: Token[],
  *   layers: number[],
@@ -119,6 +121,11 @@ export function values(data, { variable, read, place }, token) {
     }
   }
   return found;
+}
+
+/** How a model is called: of a path on somebody's disk only the end. @param {string} name */
+export function modelName(name) {
+  return /^([/.~\\]|[A-Za-z]:)/.test(name) ? (name.split(/[\\/]/).findLast(Boolean) ?? name) : name;
 }
 
 // Means over tokens, layer by layer.

@@ -169,11 +169,14 @@ export function flowLayout(rows, labels, room, { columns, above = 14, shares = 0
 const ASIDE = 34,
   ABOVE = 18,
   GAP = 3,
-  LARGEST = 84;
+  LARGEST = 84,
+  LEAST = 34, // pixels of a tile, as long as they fit side by side
+  TALLEST = 1100; // pixels of all layers, as long as tiles are no smaller than that
 
 /** Heads as tiles: a column for each, row 0 at the bottom. */
 export function tileLayout(rows, heads, room) {
-  const side = Math.min((room - ASIDE) / heads - GAP, LARGEST),
+  const high = Math.max(TALLEST / rows - GAP, LEAST),
+    side = Math.min((room - ASIDE) / heads - GAP, LARGEST, high),
     step = side + GAP;
   return {
     ...{ side, step, left: ASIDE },
@@ -183,5 +186,27 @@ export function tileLayout(rows, heads, room) {
     find: (x, y) => inside(rows - 1 - Math.floor((y - ABOVE) / step), Math.floor((x - ASIDE) / step), rows, heads),
     /** @param {Cell} cell */
     place: ({ row, column }) => ({ x: ASIDE + column * step, y: ABOVE + (rows - 1 - row) * step }),
+  };
+}
+
+const READABLE = 132, // pixels of a head that can be read
+  CAPTION = 18;
+
+/** The heads of one layer, each with its number above it, in as many rows as they need. */
+export function wrappedLayout(heads, room) {
+  const columns = Math.max(Math.min(Math.floor((room + 2 * GAP) / (READABLE + 2 * GAP)), heads), Math.min(heads, 2)),
+    side = Math.min((room + 2 * GAP) / columns - 2 * GAP, READABLE * 1.25),
+    [across, down] = [side + 2 * GAP, side + CAPTION];
+  return {
+    ...{ side, columns, rows: Math.ceil(heads / columns) },
+    width: columns * across - 2 * GAP,
+    height: Math.ceil(heads / columns) * down,
+    /** @param {number} x @param {number} y @returns {Cell | null} */
+    find: (x, y) => {
+      const cell = inside(Math.floor(y / down), Math.floor(x / across), Math.ceil(heads / columns), columns);
+      return cell && cell.row * columns + cell.column < heads ? cell : null;
+    },
+    /** @param {number} head */
+    place: (head) => ({ x: (head % columns) * across, y: Math.floor(head / columns) * down + CAPTION }),
   };
 }

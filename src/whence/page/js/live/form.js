@@ -1,6 +1,7 @@
 // @ts-check
 // What the page asks the reader: a sentence, a model, and what else to measure; and how the work goes.
 
+import { modelName } from "../core/data.js";
 import { h, hide } from "../core/dom.js";
 import { entered } from "../core/walk.js";
 
@@ -37,22 +38,26 @@ export function form(container, ways, known, acts) {
     second.setAttribute("aria-expanded", String(open));
     if (!open) pair.value = "";
   };
-  const options = known.models.map(({ name }) => h("option", { value: name }, name)),
+  const options = known.models.map(({ name }) => h("option", { value: name, title: name }, modelName(name))),
     model = h("select", { id: "model", "aria-label": "Model" }, ...options),
     many = known.models.length > 1 ? {} : { hidden: "" };
   const extra = measures(known, acts.more),
+    tries = offered(known, acts),
     go = h("button", { type: "submit", class: "go" }, "Measure"),
     progress = work(go, acts);
   const leave = WAYS.map(([name, about]) => button(name, () => acts.save(name), { title: about, "aria-label": about }));
   const choices = [h("label", { class: "choice", ...many }, h("span", {}, "Model"), model), ...[second, extra.whole]];
   const whole = h("form", { class: "ask", "aria-label": "What to measure" }, text, go, pair);
-  whole.append(h("div", { class: "choices" }, offered(known, acts), begin(), ...choices), ...progress.parts);
+  whole.append(h("div", { class: "choices" }, tries.row, begin(), ...choices), ...progress.parts);
   whole.onsubmit = (event) => {
     event.preventDefault();
     acts.submit();
   };
   for (const field of [text, pair]) entered(field, acts.submit);
-  model.onchange = () => extra.offer(model.value, extra.asked().measures);
+  model.onchange = () => {
+    extra.offer(model.value, extra.asked().measures);
+    tries.offer(model.value);
+  };
   container.append(whole);
   ways.append("Share", ...leave);
   return {
@@ -68,22 +73,33 @@ export function form(container, ways, known, acts) {
       pair.value = ask.pair;
       model.value = ask.model;
       extra.offer(ask.model, ask.measures, ask.truncate === "1");
+      tries.offer(ask.model);
     },
   };
 }
 
 /**
- * Sentences to begin with; one that no model here can answer is told, not asked.
+ * Sentences to begin with: those for the chosen model, and one for the other kind; one that no model here can answer is
+ * told, not asked.
  * @param {Known} known @param {Acts} acts
  */
 function offered({ models, examples }, acts) {
   const row = h("div", { class: "examples", role: "group", "aria-label": "Examples" }, h("span", {}, "Try"));
-  for (const { name, text, about, causal } of examples) {
+  const all = examples.map(({ text, about, causal }) => {
     const model = models.find((one) => one.causal === causal)?.name ?? "",
       act = model ? () => acts.example({ text, model }) : undefined;
-    row.append(button(name, act, { class: "example", title: `${text}\n${about}`, disabled: model ? undefined : "" }));
-  }
-  return row;
+    return button("", act, { class: "example", title: `${text}\n${about}`, disabled: model ? undefined : "" });
+  });
+  row.append(...all);
+  /** @param {string} model */
+  const offer = (model) => {
+    const own = models.find(({ name }) => name === model)?.causal;
+    for (const [place, { name, causal, elsewhere }] of examples.entries()) {
+      all[place].textContent = causal === own ? name : elsewhere;
+      hide(all[place], causal !== own && !elsewhere, row);
+    }
+  };
+  return { row, offer };
 }
 
 const STEPS = [

@@ -10,7 +10,8 @@ import { said } from "../core/data.js";
  * @typedef {{ about: string, slow: boolean, stage: number | null, most: number | null, offer: string,
  *   options: Record<string, any>, positions: boolean, read: string, view: string }} Measure
  * @typedef {{ name: string, measures: string[], mask: boolean, causal: boolean, chat: boolean, pace: number }} Model
- * @typedef {{ name: string, text: string, about: string, causal: boolean }} Example
+ * @typedef {{ name: string, text: string, about: string, causal: boolean, elsewhere: string }} Example  `elsewhere` is
+ *   what it is called beside those of the other kind of model
  * @typedef {{ models: Model[], measures: Record<string, Measure>, examples: Example[] }} Known  what the server says
  *   it can do
  * @typedef {{ tokens: number[], text: string, ended: boolean }} Answer  what a decoder said

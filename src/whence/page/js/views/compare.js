@@ -2,6 +2,7 @@
 // Compare: two measures of one model, or two models, on the same sentence.
 
 import { contrast, most, table } from "./beside.js";
+import { modelName } from "../core/data.js";
 import { h, kept, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { chosen } from "../core/state.js";
@@ -18,13 +19,13 @@ export function render(container, data, state, palette) {
   const alike = (one) => one.key !== field.key && sort(one) === sort(field);
   const second = named(theirs, state.against, other ? field.key : theirs.fields.findLast(alike)?.key);
   if (live?.models.length > 1) {
-    const others = live.models.filter((name) => name !== data.attrs.model).map((name) => [name, name]);
+    const others = live.models.filter((name) => name !== data.attrs.model).map((name) => [name, modelName(name)]);
     select(choices, "model", "With", [["", "another measure"], ...others], state.other ?? "", live.other);
   }
   select(choices, "field", "Show", options(data), field.key, (value) => state.set({ field: value, against: "" }));
   select(choices, "against", "and", options(theirs), second.key, (value) => state.set({ against: value }));
   body.classList.add("sides");
-  const heading = (side, { name }) => (other ? `${side.attrs.model}: ${name}` : name);
+  const heading = (side, { name }) => (other ? `${modelName(side.attrs.model)}: ${name}` : name);
   /** @type {[import("./beside.js").Side, import("./beside.js").Side]} */
   const sides = [
     { data, field, heading: heading(data, field) },

@@ -25,7 +25,7 @@ export function render(container, data, chosen, palette, pick) {
     }),
     heading: data.words.depths,
     columns: data.tokens.map(({ read, special }) => ({ text: read, special })),
-    brief: format,
+    brief: (value) => (Math.abs(value) < 0.005 ? "0" : value.toFixed(2).replace("-", "−")),
     format,
     marked: one.position,
   });

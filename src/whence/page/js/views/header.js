@@ -1,7 +1,7 @@
 // @ts-check
 // The top of the page: what is predicted and whence it came; where nothing is, whence the chosen token came.
 
-import { called, part, said, values, wording } from "../core/data.js";
+import { called, modelName, part, said, values, wording } from "../core/data.js";
 import { h, once } from "../core/dom.js";
 import { askedAt, predictionAt, storyOf } from "../core/explained.js";
 import { limit } from "../core/scale.js";
@@ -109,7 +109,9 @@ function about({ attrs, tokens, layers, heads, causal }) {
     `${layers.length} layers`,
     heads ? `${heads} heads` : "",
   ].filter(Boolean);
-  const model = [attrs.model, attrs.revision && `@ ${attrs.revision.slice(0, 12)}`].filter(Boolean).join(" ");
+  const model = [modelName(attrs.model ?? ""), attrs.revision && `@ ${attrs.revision.slice(0, 12)}`]
+    .filter(Boolean)
+    .join(" ");
   return [model, counts.join(", "), causal ? "a token sees only itself and what is left of it" : ""]
     .filter(Boolean)
     .join(" · ");

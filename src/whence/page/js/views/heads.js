@@ -6,19 +6,21 @@ import { SANS, h, once, select, svg } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
 import { tileLayout } from "../core/layout.js";
+import * as larger from "./layer.js";
 import { together } from "./maps.js";
-import { lookup, pooled } from "../core/pixels.js";
-import { limit, scale } from "../core/scale.js";
 import { chosen } from "../core/state.js";
+import { cells, painter, shading, strips } from "./tiles.js";
 import { walkable } from "../core/walk.js";
 
 /**
  * @typedef {import("../core/data.js").Data} Data
  * @typedef {ReturnType<typeof tileLayout>} At
- * @typedef {{ shade: import("../core/scale.js").Scale, end: number, signed: boolean, beyond: boolean }} Shades
  */
 
-const MOST_CELLS = 60_000; // more than this leave the page as one image per head
+const MOST_CELLS = 60_000, // more than this leave the page as one image per head
+  BETWEEN = 32,
+  BESIDE = 270, // pixels that are enough for heads beside the overview
+  SEEN = 60; // pixels of a tile that can be read; smaller ones of the chosen layer are drawn larger beside
 
 export const perHead = () => true;
 
@@ -32,7 +34,9 @@ export function render(container, data, state, palette) {
     const canvas = h("canvas", {}),
       mark = h("div", { class: "mark" }),
       look = { class: "grid tiles", tabindex: "0", role: "application", "aria-roledescription": "small multiples" };
-    return { canvas, mark, frame: body.appendChild(h("div", look, canvas, mark)), drawn: "", summary: null };
+    const frame = body.appendChild(h("div", look, canvas, mark)),
+      larger = body.appendChild(h("div", { class: "larger" }));
+    return { canvas, mark, frame, larger, drawn: "", summary: null };
   });
   const rows = layersOf(data, name),
     at = tileLayout(rows.length, data.heads, roomIn(body));
@@ -44,6 +48,11 @@ export function render(container, data, state, palette) {
   const resting = data.sinks?.heads?.length ? ` ${sinking(data, "tiles")}` : "";
   say(parts.summary.finding, `${meaning} ${scaled}. Rows of a tile ${wording(data, name).rows} its columns.${resting}`);
   interact(parts, data, state, name, at);
+  parts.larger.hidden = at.side >= SEEN;
+  if (!parts.larger.hidden) {
+    const beside = roomIn(body) - at.width - BETWEEN;
+    larger.render(parts.larger, data, oneLayer(data, state, name, beside < BESIDE ? roomIn(body) : beside), palette);
+  }
   held.pictures = (colors) => [vector(data, name, at, colors)];
   held.table = () => table(data, name);
 }
@@ -91,12 +100,6 @@ function paint(canvas, data, name, at, palette) {
   return { finding: finding(data, name, favourites), range: range(data, name, shades) };
 }
 
-/** Where the strip beside a tile is drawn: one piece for each run of rows that are marked. */
-export function* strips(rows, side) {
-  for (const { index, 0: run } of rows.matchAll(/1+/g))
-    yield { top: (index / rows.length) * side, high: (run.length / rows.length) * side };
-}
-
 // The source that all targets together take most from.
 function favourite(values, width) {
   const received = new Float64Array(width);
@@ -130,40 +133,6 @@ function vector(data, name, at, palette) {
   return picture;
 }
 
-function cells(values, width, { shade }) {
-  const group = svg("g", { "shape-rendering": "crispEdges" });
-  for (const [at, value] of values.entries()) {
-    const where = { x: at % width, y: Math.floor(at / width), width: 1, height: 1 };
-    if (Number.isFinite(value)) group.append(svg("rect", { ...where, fill: shade.color(value) }));
-  }
-  return group;
-}
-
-/** One scale for all heads. @returns {Shades} */
-function shading(data, name, palette) {
-  const { signed } = data.variables[name],
-    some = sample(data, name),
-    end = limit(some);
-  return { shade: scale(palette, end, signed), end, signed, beyond: some.some((value) => Math.abs(value) > end) };
-}
-
-// Paints a head into a canvas of one pixel per cell or block of cells, the same canvas every time.
-function painter(width, { shade }, side) {
-  const fine = Math.min(width, Math.max(Math.round(side), 1)),
-    tile = h("canvas", { width: fine, height: fine }),
-    brush = tile.getContext("2d"),
-    color = lookup(shade);
-  const pixels = brush.createImageData(fine, fine),
-    words = new Uint32Array(pixels.data.buffer),
-    whole = { firstRow: 0, firstColumn: 0, down: width, across: width };
-  return (values) => {
-    const few = fine < width ? pooled((row, column) => values[row * width + column], whole, fine).values : values;
-    for (let at = 0; at < few.length; at++) words[at] = color(few[at]);
-    brush.putImageData(pixels, 0, 0);
-    return tile;
-  };
-}
-
 function range(data, name, { end, signed, beyond }) {
   const written_ = written(data, name)(end),
     low = signed ? `${beyond ? "≤ " : ""}−${written_} (orange)` : "0";
@@ -183,59 +152,68 @@ function lettering(data, name, at) {
   return found;
 }
 
-// Some values of some heads; the steps share no factor with a row, else the same columns would come again and again.
-function sample(data, name) {
-  const parts = [],
-    count = data.layers.length * data.heads,
-    width = data.tokens.length;
-  const step = coprime(Math.ceil(width ** 2 / 4000), width);
-  for (let at = 0; at < count; at += coprime(Math.max(Math.floor(count / 24), 1), data.heads)) {
-    const values = fresh(data, name, Math.floor(at / data.heads), at % data.heads);
-    parts.push(...values.filter((_, place) => place % step === 0));
-  }
-  return Float32Array.from(parts);
-}
-
-// The least number from `step` on that has no factor in common with `width`.
-function coprime(step, width) {
-  const common = (one, other) => (other ? common(other, one % other) : one);
-  while (common(step, width) > 1) step += 1;
-  return step;
-}
-
 function finding(data, name, favourites) {
   const [[token, times]] = [...favourites].sort((one, other) => other[1] - one[1]);
   const most = said(wording(data, name).most, { title: title(data, name) });
   return `“${called(data, token)}” ${most} in ${times} of ${layersOf(data, name).length * data.heads} heads`;
 }
 
+/** What is known of a head, in words. */
+function where(data, layer, column) {
+  const rows = others(data, sinks(data, layer, column));
+  const resting = rows.includes("1") ? [sinking(data, "head", rows)] : [];
+  return [`layer ${data.layers[layer]}`, `head ${column}`, ...notes(data, layer, column), ...resting].join(", ");
+}
+
+/** Opens a head in Maps. */
+function opened(data, state, name, layer, head) {
+  const maps = together(data, name)?.names[0] ?? name;
+  state.set({ view: "maps", layer, head, minus: "", maps });
+}
+
+/** Of the chosen layer, or the next below that has this map. */
+function level(data, state, name) {
+  const rows = layersOf(data, name);
+  return rows[
+    Math.max(
+      rows.findLastIndex((layer) => layer <= state.layer),
+      0,
+    )
+  ];
+}
+
+/** What the larger picture shows. */
+function oneLayer(data, state, name, room) {
+  const now = level(data, state, name);
+  return {
+    ...{ name, layer: now, head: state.head, room, key: state.shade },
+    describe: (head) => where(data, now, head),
+    go: (head) => state.set({ layer: now, head }),
+    open: (head) => opened(data, state, name, now, head),
+  };
+}
+
 function interact({ frame, mark }, data, state, name, at) {
   const rows = layersOf(data, name),
     head = state.head === "mean" ? 0 : state.head,
-    row = rows.findLastIndex((layer) => layer <= state.layer); // of the chosen layer, or the next below
-  const where = (layer, column) => {
-    const rows = others(data, sinks(data, layer, column));
-    const resting = rows.includes("1") ? [sinking(data, "head", rows)] : [];
-    return [`layer ${data.layers[layer]}`, `head ${column}`, ...notes(data, layer, column), ...resting].join(", ");
-  };
-  const describe = (cell) => where(rows[cell.row], cell.column);
-  const open = (cell) => {
-    const maps = together(data, name)?.names[0] ?? name;
-    state.set({ view: "maps", layer: rows[cell.row], head: cell.column, minus: "", maps });
-  };
+    row = rows.indexOf(level(data, state, name)),
+    small = at.side < SEEN;
+  const describe = (cell) => where(data, rows[cell.row], cell.column),
+    open = (cell) => opened(data, state, name, rows[cell.row], cell.column),
+    go = (cell) => state.set({ layer: rows[cell.row], head: cell.column });
   mark.hidden = state.head === "mean" || !rows.includes(state.layer);
   const { x, y } = at.place({ row: rows.indexOf(state.layer), column: head });
   Object.assign(mark.style, { left: `${x}px`, top: `${y}px`, width: `${at.side}px`, height: `${at.side}px` });
-  const now = where(state.layer, head);
+  const now = where(data, state.layer, head);
   frame.setAttribute("aria-label", `All heads. Arrow keys move; Enter opens the map. Now at ${now}`);
   walkable(frame, {
     at,
-    describe: (cell) => `${describe(cell)}\nclick to open in Maps`,
-    pick: open,
+    describe: (cell) => `${describe(cell)}\nclick to ${small ? "see this layer larger" : "open in Maps"}`,
+    pick: small ? go : open,
     open,
     keys: {
       ...{ here: { row, column: head }, rows: rows.length, columns: data.heads, say: describe },
-      go: (cell) => state.set({ layer: rows[cell.row], head: cell.column }),
+      go,
     },
   });
 }

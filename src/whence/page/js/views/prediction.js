@@ -6,7 +6,7 @@ import { MONO, SANS, fitted, h, hide, kept, once, select, svg, textWidth } from 
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
 import * as lens from "./lens.js";
-import { inkOn, number, scale } from "../core/scale.js";
+import { inkOn, number, percent, scale } from "../core/scale.js";
 
 /**
  * @typedef {import("../core/data.js").Step} Step
@@ -18,7 +18,8 @@ const TALL = 28,
   SIZE = 12.5,
   PAD = 7,
   GAP = 5,
-  WIDEST = 130;
+  WIDEST = 130,
+  CHANCE = 62; // the room of a column of probabilities
 
 /** @type {import("../page.js").Render} */
 export function render(container, data, state, palette) {
@@ -41,15 +42,19 @@ export function render(container, data, state, palette) {
       "data-title": title,
       "aria-label": `${words.picture}; predicted: ${one.token}`,
     });
-  const picture = (colors) => steps(one.rows, roomIn(main, 320), colors);
+  const rows = one.rows.with(-1, { ...one.rows.at(-1), chances: one.chances, chance: one.chances[0] }),
+    picture = (colors) => steps(rows, roomIn(main, 320), colors);
   main.replaceChildren(picture(palette));
   const more = lens.render(below, data, one.position, palette, steps);
   say(one.finding, words.about, more.also);
   held.pictures = (colors) => [picture(colors), ...more.pictures(colors)];
   held.table = () => ({
-    header: ["position", "token", "stage", "place_of_prediction", "rank", "best", "score"],
-    rows: [...one.rows, ...more.rows].flatMap((row) =>
-      row.best.map((best, place) => [one.position, one.at, row.stage, row.place, place + 1, best, row.scores[place]]),
+    header: ["position", "token", "stage", "place_of_prediction", "probability_of_prediction", "rank", "best", "score"],
+    rows: [...rows, ...more.rows].flatMap((row) =>
+      row.best.map((best, place) => [
+        ...[one.position, one.at, row.stage, row.place, row.chance ?? ""],
+        ...[place + 1, best, row.scores[place]],
+      ]),
     ),
   });
 }
@@ -71,7 +76,9 @@ function offer(choices, data, state) {
  */
 function draw(rows, width, palette, about, words) {
   const names = Math.max(...rows.map((row) => textWidth(row.stage, SIZE)), 40),
-    left = names + 84,
+    every = rows.every(({ chance }) => chance !== undefined),
+    placed = names + 58,
+    left = placed + 18 + (every ? CHANCE : 0),
     height = TOP + rows.length * TALL + 4;
   const picture = svg("svg", {
     ...{ width, height, viewBox: `0 0 ${width} ${height}`, role: "img", ...words },
@@ -79,22 +86,30 @@ function draw(rows, width, palette, about, words) {
   });
   const heading = (x, text, anchor) =>
     svg("text", { x, y: 13, "text-anchor": anchor, "font-family": SANS, "font-size": 11 }, text);
-  picture.append(heading(0, "step", "start"), heading(names + 66, "place", "end"));
+  picture.append(heading(0, "step", "start"), heading(placed, "place", "end"));
   picture.append(heading(left, "best tokens", "start"));
+  if (every) picture.append(heading(placed + CHANCE, "probab.", "end"));
   for (const [at, row] of rows.toReversed().entries()) {
     const y = TOP + at * TALL + TALL / 2 + SIZE * 0.35;
     picture.append(svg("text", { x: 0, y, fill: palette.ink }, row.stage, svg("title", {}, about[row.stage] ?? "")));
-    picture.append(svg("text", { x: names + 66, y, "text-anchor": "end" }, row.place.toLocaleString("en")));
+    picture.append(svg("text", { x: placed, y, "text-anchor": "end" }, row.place.toLocaleString("en")));
+    if (every) picture.append(svg("text", { x: placed + CHANCE, y, "text-anchor": "end" }, brief(row.chance)));
     picture.append(...chips(row, rows.at(-1).best, left, y, width, palette));
   }
   return picture;
+}
+
+/** A probability where there is little room. @param {number} share */
+function brief(share) {
+  return share < 0.001 ? `<\u20090.1\u00a0%` : percent(share);
 }
 
 /** The best tokens of a step, as many as there is room for; those of the last step are shaded. @param {Step} row */
 function* chips(row, last, x, y, width, palette) {
   const shade = scale(palette, 1, false);
   for (const [place, best] of row.best.entries()) {
-    const text = fitted(best, WIDEST, SIZE),
+    const chance = row.chances?.[place] === undefined ? "" : ` ${brief(row.chances[place])}`,
+      text = `${fitted(best, WIDEST, SIZE)}${chance}`,
       wide = textWidth(text, SIZE) + 2 * PAD;
     if (x + wide > width) return;
     const end = last.indexOf(best),

@@ -11,13 +11,20 @@ const LEFT = 36,
   TOP = 18,
   KEY = 16;
 
+/** Groups as they come first, the lines of each one after the other. @param {Line[]} lines */
+export function grouped(lines) {
+  const groups = [...new Set(lines.map(({ group }) => group))];
+  return groups.flatMap((name) => lines.filter(({ group }) => group === name));
+}
+
 /**
- * Lines of a group come one after the other; the chosen layer and one line stand out.
- * @param {import("../core/data.js").Data} data @param {Line[]} lines @param {number} chosen
+ * The chosen layer and one line stand out.
+ * @param {import("../core/data.js").Data} data @param {Line[]} all @param {number} chosen
  * @param {string} emphasis @param {import("../core/scale.js").Palette} palette
  */
-export function draw({ layers }, lines, chosen, emphasis, palette) {
-  const tall = rowHeight(layers.length),
+export function draw({ layers }, all, chosen, emphasis, palette) {
+  const lines = grouped(all),
+    tall = rowHeight(layers.length),
     down = layers.length * tall,
     width = LEFT + WIDE + 60,
     groups = new Set(lines.map((line) => line.group)),
