@@ -5,7 +5,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { LONG, NARROW, closer, flowLayout, gridLayout, gutter } from "../../../src/whence/page/js/core/layout.js";
-import { columnsIn, height, isCompact, span, tileLayout } from "../../../src/whence/page/js/core/layout.js";
+import {
+  columnsIn,
+  height,
+  isCompact,
+  span,
+  tileLayout,
+  wrappedLayout,
+} from "../../../src/whence/page/js/core/layout.js";
 import { bundled, isBundle, placesOf, single } from "../../../src/whence/page/js/core/bundle.js";
 import { stepped } from "../../../src/whence/page/js/core/walk.js";
 import { contrasted, level } from "../../../src/whence/page/js/views/beside.js";
@@ -164,6 +171,29 @@ test("every head is found where it is drawn, within the room", () => {
       assert.deepEqual(at.find(x + at.side / 2, y + at.side / 2), { row, column });
     }
   assert.ok(at.place({ row: 5, column: 0 }).y < at.place({ row: 0, column: 0 }).y);
+});
+
+test("the heads of one layer can be read on a phone, and are found where they are drawn", () => {
+  for (const [heads, room] of [
+    [12, 362],
+    [9, 700],
+    [1, 240],
+    [32, 362],
+  ]) {
+    const at = wrappedLayout(heads, room);
+    assert.ok(at.width <= room && at.side >= 100);
+    for (let head = 0; head < heads; head++) {
+      const { x, y } = at.place(head),
+        cell = at.find(x + at.side / 2, y + at.side / 2);
+      assert.equal(cell.row * at.columns + cell.column, head);
+    }
+    assert.equal(at.find(at.width / 2, at.height + 1), null);
+  }
+});
+
+test("many layers of few heads are not taller than a screen or two", () => {
+  assert.ok(tileLayout(30, 9, 1132).height <= 1200 && tileLayout(30, 9, 1132).side >= 30);
+  assert.equal(tileLayout(6, 12, 1132).side, 84);
 });
 
 test("keys walk inside, whichever way rows count", () => {

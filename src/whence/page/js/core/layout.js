@@ -189,7 +189,7 @@ export function tileLayout(rows, heads, room) {
   };
 }
 
-const READABLE = 132, // pixels of a head that can be read
+const READABLE = 104, // pixels of a head that can be read
   CAPTION = 18;
 
 /** The heads of one layer, each with its number above it, in as many rows as they need. */
