@@ -235,8 +235,8 @@ def test_refused_in_one_sentence(called, monkeypatch, tmp_path, arguments, says)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("ada", "--answer", ""), "The text is empty"),
-        (("ada", "--answer", "  "), "The text is empty"),
+        (("ada", "--answer", ""), "The answer is empty"),
+        (("ada", "--answer", "  "), "The answer is empty"),
         (("ada", "--answer", "bo", "--generate", "2"), "ask for one of them (--answer, --generate)"),
         (("ada", "--answer", "bo", "--position", "0"), "goes without --position"),
         (("ada", "--generate", "10000"), "the model takes at most 64; generate fewer (--generate)"),

@@ -292,7 +292,7 @@ def test_hops_hand_on_what_rests_on_the_answer(decoder):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"answer": "  "}, "text is empty"),
+        ({"answer": "  "}, "answer is empty"),
         ({"answer": []}, "A list of 0 was given"),
         ({"answer": [{"role": "user", "content": "ada"}]}, "a text or token ids, and a chat"),
         ({"answer": [10**6]}, "the ids have 1,000,000"),

@@ -85,7 +85,7 @@ def _check(model: Model, parsed: Sentence, position: object, token: object, answ
     if answer.given is not None and answer.generate:
         raise BadInput("An answer was given and one is to be generated; ask for one of them (answer=, generate=).")
     if isinstance(answer.given, str):
-        check(answer.given)
+        check(answer.given, "The answer")
     elif answer.given is not None and not sentence(answer.given).ids:
         raise BadInput("An answer is a text or token ids, and a chat was given; give its last message as a text.")
 

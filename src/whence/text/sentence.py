@@ -137,15 +137,15 @@ def decode(data: bytes, name: str) -> str:
         ) from error
 
 
-def check(text: object) -> None:
+def check(text: object, what: str = "The text") -> None:
     """Refuses what cannot be a text, and says why."""
     if not isinstance(text, str):
         raise BadInput(f"A text is a str, and {type(text).__name__} was given.")
     if not text.strip():
-        raise BadInput("The text is empty; give at least one word.")
+        raise BadInput(f"{what} is empty; give at least one word.")
     if "\0" in text:
-        raise BadInput(f"The text has a NUL at character {text.index(chr(0))}, which no text has; take it out.")
-    check_encodable(text, "The text")
+        raise BadInput(f"{what} has a NUL at character {text.index(chr(0))}, which no text has; take it out.")
+    check_encodable(text, what)
 
 
 def check_encodable(text: object, what: str) -> None:
