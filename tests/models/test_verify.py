@@ -258,12 +258,6 @@ def test_broken_weights_are_seen():
         verify(locate(model))
 
 
-def test_an_encoder_decoder_is_refused():
-    config = AutoConfig.for_model("t5", vocab_size=97, d_model=64, d_kv=16, d_ff=80, num_layers=2, num_heads=4)
-    with pytest.raises(Unsupported, match="t5 is an encoder-decoder"):
-        locate(AutoModel.from_config(config).eval())
-
-
 def test_the_sentence_names_family_version_and_check():
     import transformers
 

@@ -67,7 +67,7 @@ def explain(
     from whence.models.inputs import TEXT
     from whence.page.report import report
     from whence.sentence.lm_head import predictions
-    from whence.sentence.measure import measure
+    from whence.sentence.measure import of_text as measure
     from whence.text.sentence import sentence
 
     given: Any = text_of(text) if pair is None else (text_of(text), pair)

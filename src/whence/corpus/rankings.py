@@ -13,7 +13,7 @@ from whence.measures.options import Contribution
 from whence.measures.registry import DERIVATIVES, HEADS, MAP, SECANT, Variable, measures
 from whence.models.intervene import classifies, input_gradient
 from whence.models.load import Model
-from whence.sentence.measure import measure
+from whence.sentence.measure import of_text as measure
 from whence.sentence.why import accounted
 
 ERROR = 0.05  # standard error of a contribution

@@ -7,13 +7,14 @@ Vectors are pushed to later layers, covectors (rows that are multiplied with M f
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import Unsupported
-from whence.linear.chain import LinearisedModel
+from whence.linear.chain import LinearBlock, LinearisedModel
 from whence.linear.steps import Attention, Branches, Chain, Mixture, Step, feed_forward, normed
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block
@@ -28,7 +29,7 @@ Progress = Callable[[], None]
 Secants = LinearisedModel[Branches]  # all blocks of one pass up to some depth
 
 
-def _quiet() -> None:
+def quiet() -> None:
     """Nobody watches."""
 
 
@@ -75,8 +76,11 @@ def _fed(forward: FeedForward | Opaque, read: Float[Tensor, "*b t m"]) -> tuple[
     return (Mixture.of(chosen, read),)
 
 
+Made = TypeVar("Made", bound=LinearBlock)
+
+
 @dataclass(eq=False)
-class Backwards:
+class Backwards(Generic[Made]):
     """One pass, to be gone back through from its last block, with no more blocks in memory than `kept` at a time.
 
     The last ones are kept as they are made; each earlier one is made again, from the states that it read, when its turn
@@ -86,19 +90,25 @@ class Backwards:
     anatomy: Anatomy
     batch: Batch
     kept: int
-    values: ValueMaps
+    make: Callable[[Block], Made]
     states: tuple[Float[Tensor, "t m"], ...]
-    blocks: tuple[Branches, ...]
+    blocks: tuple[Made, ...]
     calls: tuple[Call, ...]
 
     @classmethod
-    def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = _quiet) -> "Backwards":
-        visited, calls = Visited.of(anatomy, anatomy.layers, anatomy.layers - kept, progress), list[Call]()
-        seen = walk(anatomy, batch, visited, calls=calls)
-        states = (single(seen.embedding)[0], *visited.states)
-        return cls(anatomy, batch, kept, visited.values, states, tuple(visited.blocks), tuple(calls))
+    def of(cls, anatomy: Anatomy, batch: Batch, kept: int, progress: Progress = quiet) -> "Backwards[Branches]":
+        visited = Visited.of(anatomy, anatomy.layers, anatomy.layers - kept, progress)
+        return Backwards.seen(anatomy, batch, kept, visited)
 
-    def __iter__(self) -> Iterator[tuple[Branches, Float[Tensor, "t m"]]]:
+    @classmethod
+    def seen(cls, anatomy: Anatomy, batch: Batch, kept: int, visited: "Visited[Made]") -> "Backwards[Made]":
+        """After a pass that keeps the last blocks."""
+        calls: list[Call] = []
+        passed = walk(anatomy, batch, visited, calls=calls)
+        states = (single(passed.embedding)[0], *visited.states)
+        return Backwards(anatomy, batch, kept, visited.make, states, tuple(visited.blocks), tuple(calls))
+
+    def __iter__(self) -> Iterator[tuple[Made, Float[Tensor, "t m"]]]:
         """Every block from the last to the first, with the states it read."""
         blocks, self.blocks = self.blocks, ()  # so that they are freed before the next are made
         begin = self.anatomy.layers - len(blocks)
@@ -107,8 +117,8 @@ class Backwards:
         for layer in range(begin, 0, -1):
             yield self._again(layer), self.states[layer - 1]
 
-    def _again(self, layer: int) -> Branches:
-        again, read = Visited(self.values, layer, layer - 1), self.states[layer - 1]
+    def _again(self, layer: int) -> Made:
+        again, read = Visited(self.make, layer, layer - 1), self.states[layer - 1]
         visit_again(self.anatomy, self.batch, again, layer, self.calls[layer - 1], read)
         gave, gives = self.states[layer], again.states[0].to(self.states[layer].device)
         if float((gives - gave).abs().amax()) > SAME * float(gave.abs().amax()):
@@ -119,21 +129,31 @@ class Backwards:
         return again.blocks[0]
 
 
-@dataclass(eq=False)
-class Visited:
-    """Keeps the states of every block, and the map of those behind layer `first` up to `last`."""
+@dataclass(frozen=True)
+class BlockSecants:
+    """Makes the secant of any block, from the maps to values."""
 
     values: ValueMaps
+
+    def __call__(self, block: Block) -> Branches:
+        return secant(block, single(self.values[block.layer - 1]))
+
+
+@dataclass(eq=False)
+class Visited(Generic[Made]):
+    """Keeps the states of every block, and the map of those behind layer `first` up to `last`."""
+
+    make: Callable[[Block], Made]
     last: int
     first: int = 0
-    progress: Progress = _quiet
+    progress: Progress = quiet
     states: list[Tensor] = field(default_factory=list)
-    blocks: list[Branches] = field(default_factory=list)
+    blocks: list[Made] = field(default_factory=list)
 
     @classmethod
-    def of(cls, anatomy: Anatomy, last: int, first: int = 0, progress: Progress = _quiet) -> "Visited":
+    def of(cls, anatomy: Anatomy, last: int, first: int = 0, progress: Progress = quiet) -> "Visited[Branches]":
         _check(anatomy)
-        return cls(value_maps(anatomy), last, first, progress)
+        return Visited(BlockSecants(value_maps(anatomy)), last, first, progress)
 
     def __call__(self, block: Block) -> None:
         if block.layer > self.last:
@@ -142,7 +162,7 @@ class Visited:
             self.states[-1] = self.states[-1].to(block.input.device)
         if block.layer > self.first:
             block = single(block)
-            self.blocks.append(secant(block, single(self.values[block.layer - 1])))
+            self.blocks.append(self.make(block))
         self.states.append(single(block.output)[0])
         self.progress()
 

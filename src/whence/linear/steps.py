@@ -23,7 +23,7 @@ from whence.models.weights import Activation, Affine, FeedForward, Norm, Project
 # in float32, as rounding is, and by 1e-10 in float64; the slopes made of it add up whatever it is
 NODES = {torch.float64: 32, torch.float32: 16}
 Vectors = Float[Tensor, "k t _"]
-Reads = Float[Tensor, "k _ _"]  # where a head reads all tokens as one
+Reads = Float[Tensor, "k _ _"]  # where other tokens are read than written: a head reads all as one
 Sums = Float[Tensor, " k"]
 Self = TypeVar("Self")
 
@@ -136,21 +136,21 @@ class Gated:
 @dataclass(frozen=True, eq=False)
 class Attention:
     """sum_h sum_j A^h_ij f_h(x_j): values, weights as they were, output projection. Heads that share values are in
-    groups `g` of `r`.
+    groups `g` of `r`. Sources are other tokens than the targets where it is the attention to an encoder.
     """
 
     values: Affine
     weights: Float[Tensor, "g r t s"]
     projection: Projection
 
-    def push(self, vectors: Vectors, constants: bool = False) -> Vectors:
+    def push(self, vectors: Reads, constants: bool = False) -> Reads:
         values = Linear(self.values).push(vectors, constants)
         values = rearrange(values, "k s (g d) -> k g s d", g=len(self.weights))
         heads = einsum(self.weights, values, "g r t s, k g s d -> k t g r d")
         moved = rearrange(heads, "k t g r d -> k t (g r d)") @ self._projection
         return moved + self.projection.bias if constants and self.projection.bias is not None else moved
 
-    def pull(self, covectors: Vectors, sums: Sums | None = None) -> Vectors:
+    def pull(self, covectors: Reads, sums: Sums | None = None) -> Reads:
         add_constants(sums, covectors, self.projection.bias)
         groups, shared = self.weights.shape[:2]
         heads = rearrange(covectors @ self._projection.T, "k t (g r d) -> k g r t d", g=groups, r=shared)

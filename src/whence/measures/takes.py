@@ -72,7 +72,7 @@ class Sizes:
             tokens=tokens,
             layers=len(layers),
             depth=max(layers),
-            blocks=anatomy.layers,
+            blocks=anatomy.chained,
             width=anatomy.width,
             heads=heads,
             groups=_groups(anatomy.config, heads),

@@ -6,7 +6,7 @@ the family's row in `families`. Nothing here is trusted before `verify` has chec
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from whence.models.queries import at_once
 from whence.models.weights import (
     Activation,
     Affine,
+    CrossParts,
     FeedForward,
     Norm,
     Norms,
@@ -105,7 +106,8 @@ class Anatomy:
     `stack` is the innermost model around the blocks (without the head), `owner` the module that holds their list.
     `heads` is 0 where no block attends, and `unattending` has the blocks that do not where only some do (hybrids).
     `side_paths` says that blocks read more of the embeddings than their states (`stack`), `chunks` that attention may
-    be computed for some queries at a time, which loading has to prove.
+    be computed for some queries at a time, which loading has to prove. Of an encoder-decoder it is the decoder's, whose
+    blocks attend to what the `encoder` gives as well, with output projections of their own (`crossing`).
     """
 
     model: PreTrainedModel
@@ -120,6 +122,8 @@ class Anatomy:
     unattending: frozenset[nn.Module] = frozenset()
     side_paths: bool = False
     chunks: bool = False
+    encoder: "Anatomy | None" = None
+    crossing: Mapping[nn.Module, nn.Module] = field(default_factory=dict)
 
     @property
     def family(self) -> str:
@@ -138,6 +142,11 @@ class Anatomy:
     @property
     def layers(self) -> int:
         return len(self.blocks)
+
+    @property
+    def chained(self) -> int:
+        """How many blocks a chain has: an encoder's come first."""
+        return self.layers + (0 if self.encoder is None else self.encoder.layers)
 
     @property
     def is_known(self) -> bool:
@@ -176,7 +185,14 @@ class Anatomy:
             feed_forward_norms=self._norms(block, self.row.feed_forward),
             parallel=self.row.parallel,
             residual_scale=1.0 if scale is None else float(_at(self.config, scale)),
+            cross=self._cross_parts(block),
         )
+
+    def _cross_parts(self, block: nn.Module) -> CrossParts | None:
+        if self.row is None or self.row.cross is None:
+            return None
+        projection = read_projection(self.crossing[block], self.heads)
+        return CrossParts(projection, self._norms(block, self.row.cross))
 
     def projection(self, block: nn.Module) -> Projection | None:
         """The output projection, with the factor for every channel that some families scale what it gives by."""
@@ -191,12 +207,17 @@ class Anatomy:
 
     def finish(self, states: Tensor) -> Tensor:
         """From the last block's output to the stack's: the final norm, and OPT's narrowing, where they exist."""
+        for module in self.finishing:
+            states = module(states)
+        return states
+
+    @property
+    def finishing(self) -> list[nn.Module]:
+        """The modules that do it."""
         assert self.row is not None
         steps = ((self._around_final_norm, self.row.final_norm), (self.owner, self.row.narrowing))
-        for holder, path in steps:
-            module = None if path is None else _at(holder, path)
-            states = states if module is None else module(states)
-        return states
+        modules = [_at(holder, path) for holder, path in steps if path is not None]
+        return [module for module in modules if module is not None]
 
     @property
     def _around_final_norm(self) -> nn.Module:
@@ -284,11 +305,13 @@ class Anatomy:
         if paths.bias is None:
             return affine
         with held(self.model.get_submodule(paths.bias.rpartition(".")[0])):
-            return replace(affine, bias=_at(self.model, paths.bias).detach())
+            return replace(affine, bias=_at(self.model, paths.bias).detach().flatten())
 
     def _factor(self, paths: HeadPaths) -> float:
         if paths.divisor is not None:
             return 1 / float(_at(self.config, paths.divisor))
+        if callable(paths.factor):
+            return paths.factor(self.config)
         return 1.0 if paths.factor is None else float(_at(self.config, paths.factor))
 
     def _norms(self, block: nn.Module, around: Around) -> Norms:

@@ -19,6 +19,8 @@ SAME_OR_OTHER = "seg_embed"  # of XLNet and Funnel, which only compare the segme
 
 def arguments(model: PreTrainedModel, batch: Batch, own_positions: bool = False) -> dict[str, Any]:
     """Left padding gets position ids of its own: learned positions would shift silently."""
+    if batch.split is not None:
+        return _of_both(model, batch)
     if batch.inputs is not None:
         return {name: _placed(model, value) for name, value in batch.inputs.items()} | {"use_cache": False}
     _check_ids(model, batch.ids)
@@ -31,6 +33,15 @@ def arguments(model: PreTrainedModel, batch: Batch, own_positions: bool = False)
     if not own_positions and not bool(mask[:, 0].all()):
         inputs["position_ids"] = (mask.long().cumsum(dim=1) - 1).clamp(min=0)
     return inputs
+
+
+def _of_both(model: PreTrainedModel, batch: Batch) -> dict[str, Any]:
+    """The encoder's inputs, and the decoder's by names of their own."""
+    prefix, device = batch.prefix, device_of(model)
+    _check_ids(model.get_decoder(), prefix.ids)
+    rest = {"decoder_input_ids": prefix.ids.to(device), "decoder_attention_mask": prefix.mask.long().to(device)}
+    inputs = arguments(model.get_encoder(), batch.source)
+    return {name: value for name, value in inputs.items() if name != "position_ids"} | rest
 
 
 def accepted(model: nn.Module) -> set[str]:

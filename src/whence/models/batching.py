@@ -36,7 +36,9 @@ def padded(rows: Sequence[Batch], token: int) -> Batch:
 
 
 def pad(batch: Batch, side: str, token: int, width: int) -> Batch:
-    """The batch with `width` padding tokens on one side."""
+    """The batch with `width` padding tokens on one side; of two stacks the decoder's on the right."""
+    if batch.split is not None:
+        return Batch.of_both(pad(batch.source, side, token, width), pad(batch.prefix, "right", token, width))
     size = (width, 0) if side == "left" else (0, width)
     segments = None if batch.segments is None else torch.nn.functional.pad(batch.segments, size)
     return Batch(

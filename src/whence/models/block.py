@@ -22,13 +22,33 @@ class Batch:
     """Token ids with their mask (True = a real token) and, for pairs, segment ids.
 
     With `inputs` the model reads these, as its own processor gave them (pixel_values, input_values), and nothing else:
-    the ids then say how many tokens its blocks have, -1 where a token is none of a vocabulary's.
+    the ids then say how many tokens its blocks have, -1 where a token is none of a vocabulary's. With `split` the first
+    tokens, so many, are those of an encoder's text, and the others the decoder's.
     """
 
     ids: Int[Tensor, "b s"]
     mask: Bool[Tensor, "b s"]
     segments: Int[Tensor, "b s"] | None = None
     inputs: Mapping[str, Tensor] | None = None
+    split: int | None = None
+
+    @classmethod
+    def of_both(cls, source: "Batch", prefix: "Batch") -> "Batch":
+        """The encoder's text and the decoder's, side by side."""
+        ids, mask = (torch.cat([getattr(part, name) for part in (source, prefix)], dim=1) for name in ("ids", "mask"))
+        return cls(ids, mask, inputs=source.inputs, split=source.ids.shape[1])
+
+    @property
+    def source(self) -> "Batch":
+        """What the encoder reads."""
+        return Batch(self.ids[:, : self.split], self.mask[:, : self.split], inputs=self.inputs)
+
+    @property
+    def prefix(self) -> "Batch":
+        """What the decoder reads; all of it where there is no encoder."""
+        if self.split is None:
+            return self
+        return Batch(self.ids[:, self.split :], self.mask[:, self.split :])
 
     @classmethod
     def of_inputs(cls, inputs: Mapping[str, Tensor], tokens: int) -> "Batch":
@@ -78,11 +98,24 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True)
+class Cross:
+    """A block's attention to the states of an encoder: as its own attention, but that sources are other tokens."""
+
+    attention: Float[Tensor, "b h t s"]
+    grouped_values: Float[Tensor, "b g s d"]
+    mask: Bool[Tensor, "b #h #t s"] | Float[Tensor, "b #h #t s"] | None
+    projected: Float[Tensor, "b t m"] | None
+
+
+@dataclass(frozen=True)
 class Block:
     """One block of one forward pass. Heads that share values (grouped queries) share them here too.
 
     Seen from some of its `targets` it has their rows alone, of all but the values. Of a long text it has no attention
     (no sources), but the `margins` of its rows, and `rows` to ask for the weights of some targets.
+
+    In a decoder with an encoder `cross` is the attention to that; with `crosses` the block is that attention alone, of
+    which no target is a source.
     """
 
     layer: int
@@ -98,6 +131,17 @@ class Block:
     "The places of its targets among the sources; None: they are all there, in order."
     margins: Margins | None = None
     rows: Rows | None = None
+    cross: Cross | None = None
+    crosses: bool = False
+
+    @property
+    def crossing(self) -> "Block":
+        """The attention to the encoder, as a block of its own."""
+        assert self.cross is not None
+        across = None if self.parts is None or self.parts.cross is None else self.parts.cross
+        known = None if self.parts is None or across is None else replace(self.parts, **vars(across), cross=None)
+        read = self.input if known is None else self.attended
+        return replace(self, input=read, parts=known, cross=None, crosses=True, **vars(self.cross))
 
     def at(self, targets: Int[Tensor, " t"], weights: bool = True) -> "Block":
         """The block as some targets see it; of their rows the margins alone where weights are not wanted."""
@@ -136,6 +180,8 @@ class Block:
     @property
     def own_weights(self) -> Float[Tensor, "b h t"]:
         """A_ii."""
+        if self.crosses:
+            return self.attention.new_zeros(self.attention.shape[:-1])
         return self.attention.diagonal(dim1=-2, dim2=-1) if self.margins is None else self.margins.own
 
     @property
@@ -144,11 +190,15 @@ class Block:
 
     def of_targets(self, mask: Bool[Tensor, "b s"]) -> Bool[Tensor, "b t"]:
         """Of what is known of every token, that of the targets."""
+        if self.crosses:  # of one text
+            return mask.new_ones(self.input.shape[:2], device=self.input.device)
         mask = mask.to(self.input.device)
         return mask if self.targets is None else mask[:, self.targets]
 
     def on_own(self, cells: Float[Tensor, "*b t s"], values: Tensor) -> Float[Tensor, "*b t s"]:
         """The same cells, but the targets' own are these values."""
+        if self.crosses:
+            return cells
         cells[..., torch.arange(cells.shape[-2], device=cells.device), self.places] = values
         return cells
 
@@ -182,10 +232,25 @@ class Block:
         return self.input + branch * self._parts.residual_scale
 
     @property
-    def middle(self) -> Float[Tensor, "b t m"]:
-        """The state between attention and feed-forward."""
+    def attended(self) -> Float[Tensor, "b t m"]:
+        """The state past the attention to the block's own tokens."""
         after = self._parts.attention_norms.after
         return self.before_norm if after is None else after(self.before_norm)
+
+    @property
+    def joined(self) -> Float[Tensor, "b t m"]:
+        """That state and what the attention to an encoder adds: what the norm behind it reads, where there is one."""
+        assert self.cross is not None and self.cross.projected is not None
+        return self.attended + self.cross.projected
+
+    @property
+    def middle(self) -> Float[Tensor, "b t m"]:
+        """The state between attention and feed-forward."""
+        if self.cross is None:
+            return self.attended
+        assert self._parts.cross is not None
+        after = self._parts.cross.attention_norms.after
+        return self.joined if after is None else after(self.joined)
 
     @property
     def rebuilt(self) -> Float[Tensor, "b t m"]:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from whence.errors import Unsupported
 from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted, arguments
-from whence.models.block import Batch, Block, Kept, Trace
+from whence.models.block import Batch, Block, Cross, Kept, Trace
 from whence.models.hooks import Reached, here
 from whence.models.pieces import device_of, held_whole
 from whence.models.products import overheard
@@ -73,7 +73,8 @@ def walk(
     is computed for so many at a time, and blocks have `rows` instead of it. How every block was called is added to
     `calls`.
     """
-    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], edit, calls=calls)
+    own = batch.prefix
+    recorder = _Recorder(anatomy, visit, own.ids.shape[1], edit, calls=calls)
     outputs: list[Tensor] = []
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), chunked(queries), recorder.listening() as hooks:
         hooks.callback(
@@ -82,7 +83,7 @@ def walk(
         result = run(anatomy.model if logits else reader(anatomy, batch), batch, **arguments_of(anatomy))
     if recorder.embedding is None:
         raise Unsupported(_unread(anatomy, "computes its blocks without calling them as modules"))
-    if outputs[-1].shape[:2] != batch.ids.shape:
+    if outputs[-1].shape[:2] != own.ids.shape:
         raise Unsupported(_unread(anatomy, "does not give one state for every token"))
     return Trace(batch, recorder.embedding, tuple(recorder.kept), outputs[-1], result if logits else None)
 
@@ -91,7 +92,7 @@ def visit_blocks(
     anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int, queries: int | None = None
 ) -> None:
     """Calls visit(block) up to layer `last` and stops the pass after its attention, so its output is NaN."""
-    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], last=last)
+    recorder = _Recorder(anatomy, visit, batch.prefix.ids.shape[1], last=last)
     with (
         borrowed(anatomy.model, anatomy.seam),
         torch.no_grad(),
@@ -106,7 +107,7 @@ def visit_again(
     anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], layer: int, call: Call, states: Tensor
 ) -> None:
     """Calls visit(block) for the block of one layer alone, called again as it was, with the states that it read."""
-    recorder = _Recorder(anatomy, visit, batch.ids.shape[1], first=layer)
+    recorder = _Recorder(anatomy, visit, batch.prefix.ids.shape[1], first=layer)
     given = states.to(call.dtype).unsqueeze(anatomy.batch_axis)
     with (
         borrowed(anatomy.model, anatomy.seam),
@@ -129,8 +130,10 @@ def arguments_of(anatomy: Anatomy) -> dict[str, Any]:
 
 def reader(anatomy: Anatomy, batch: Batch) -> PreTrainedModel:
     """What has to be run for the states of a batch: the stack, or the model around it where that alone takes them all
-    (pixels, which a decoder's stack does not read).
+    (pixels, which a decoder's stack does not read; the texts of two stacks).
     """
+    if batch.split is not None:
+        return anatomy.model.base_model
     return anatomy.stack if (batch.inputs or {}).keys() <= accepted(anatomy.stack) else anatomy.model
 
 
@@ -275,6 +278,8 @@ class _Recorder:
                     hooks.callback(attention.register_forward_hook(listener, with_kwargs=True).remove)
             for projection in set(self.anatomy.projections.values()):
                 hooks.callback(projection.register_forward_hook(here(self._project)).remove)
+            for projection in set(self.anatomy.crossing.values()):
+                hooks.callback(projection.register_forward_hook(here(self._cross)).remove)
             yield hooks
 
     @property
@@ -300,6 +305,9 @@ class _Recorder:
         if isinstance(weights, Attending):
             self._open |= self._of_rows(module, weights) | {"grouped_values": values, "mask": mask}
             return None
+        if self.anatomy.encoder is not None and "attention" in self._open:
+            self._open["cross"] = Cross(weights, values, mask, None)
+            return None
         self._check_weights(module, weights.shape[-2:])
         replaced = self.edit(self._layer, weights)
         self._open |= {"attention": weights if replaced is None else replaced, "grouped_values": values, "mask": mask}
@@ -323,6 +331,15 @@ class _Recorder:
     def _project(self, module: nn.Module, args: tuple, output: Tensor) -> None:
         factors = self.anatomy.branch_scale(self._open["block"]) if "block" in self._open else None
         self._open["projected"] = output if factors is None else output * factors
+        if self.anatomy.encoder is None:
+            self._end_early(output)
+
+    def _cross(self, module: nn.Module, args: tuple, output: Tensor) -> None:
+        if "cross" in self._open:  # reading weights may run a projection again
+            self._open["cross"] = replace(self._open["cross"], projected=output)
+            self._end_early(output)
+
+    def _end_early(self, output: Tensor) -> None:
         if self._layer == self.last and "attention" in self._open:
             self._close(output.new_tensor(torch.nan).expand_as(self._open["input"]))
 

@@ -65,6 +65,33 @@ def coded(tokenizer: Any, sentence: Sentence, longest: int | None = None) -> Cod
     return _texts(tokenizer, sentence, longest)
 
 
+def begun(tokenizer: Any, sentence: Sentence, start: int, longest: int | None = None) -> Coded:
+    """The beginning of a decoder's text, as labels are coded: behind the token it starts with, open at its end.
+
+    Nothing but what always comes first where the text is empty; ids are taken as they are, the first one included.
+    """
+    if sentence.ids:
+        return _as_they_are(tokenizer, sentence)
+    some = sentence if sentence.text else replace(sentence, text="a")
+    coded = _texts(tokenizer, some, longest, target=True).open()
+    if not sentence.text:
+        first = next((place for place, part in enumerate(coded.parts) if part is not None), len(coded.ids))
+        coded = Coded(sentence, coded.ids[:first], coded.parts[:first], coded.spans[:first])
+    if coded.ids[:1] == [start]:  # Whisper's tokenizer writes it
+        return coded
+    return replace(coded, ids=[start, *coded.ids], parts=[None, *coded.parts], spans=[None, *coded.spans])
+
+
+def begun_with(tokenizer: Any, prefix: Coded, answer: str, start: int) -> Coded:
+    """The same and an answer behind it, coded as one text where that leaves its tokens as they are."""
+    whole = begun(tokenizer, Sentence(prefix.sentence.text + answer), start)
+    if whole.ids[: len(prefix.ids)] != prefix.ids:
+        whole = prefix + _texts(tokenizer, Sentence(answer), special=False, target=True)
+    if len(whole.ids) == len(prefix.ids):
+        raise BadInput("The answer gives no token in this model's vocabulary; give at least one word.")
+    return whole
+
+
 def answered(tokenizer: Any, prompt: Coded, answer: str) -> Coded:
     """A prompt and its answer, coded as one text where that leaves the prompt's tokens as they are."""
     whole = replace(prompt.sentence, text=prompt.sentence.text + answer, words=())
@@ -101,10 +128,14 @@ def _with_text(tokenizer: Any, ids: Sequence[int]) -> list[int]:
     return [place for place, token in enumerate(ids) if token < count and token not in textless]
 
 
-def _texts(tokenizer: Any, sentence: Sentence, longest: int | None = None, special: bool = True) -> Coded:
+def _texts(
+    tokenizer: Any, sentence: Sentence, longest: int | None = None, special: bool = True, target: bool = False
+) -> Coded:
+    """The text, and the second of a pair; as a `target` where a tokenizer writes translations otherwise (Marian)."""
     texts = [own_mask(tokenizer, text) for text in sentence.texts]
-    settings = {} if special else {"add_special_tokens": False}
-    batch = tokenizer(*texts, truncation=longest is not None, max_length=longest, verbose=False, **settings)
+    settings: dict[str, Any] = {"truncation": longest is not None, "max_length": longest, "verbose": False}
+    settings |= {} if special else {"add_special_tokens": False}
+    batch = tokenizer(text_target=texts[0], **settings) if target else tokenizer(*texts, **settings)
     ids = list(batch["input_ids"])
     segments = torch.tensor([batch["token_type_ids"]]) if "token_type_ids" in batch else None
     if tokenizer.is_fast:

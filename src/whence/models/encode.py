@@ -43,6 +43,11 @@ class Encoded:
     "The picture as the model reads it, as a data URI."
 
     @property
+    def continued(self) -> str:
+        """The text that a decoder goes on with: the second of two stacks."""
+        return self.sentence.texts[-1 if self.batch.split is not None else 0]
+
+    @property
     def word_ids(self) -> list[int | None]:
         """The index in sentence.words of the word each token starts in."""
         return [places[0] if places else None for places in self.words_over]

@@ -54,6 +54,8 @@ class _Own:
 
     anatomy: Anatomy
     dual: bool = False
+    skipped: int = 0
+    "Lookups in the same table that come before its own: those of an encoder."
     embedding: Tensor | None = None
     start: Tensor | None = None
     output: Tensor | None = None
@@ -70,7 +72,8 @@ class _Own:
 
     def _embedded(self, table: nn.Module, args: tuple, output: Any) -> Any:
         """Only the first lookup: CTRL looks up more than tokens. A copy, because later code may write into it."""
-        if self.embedding is not None:
+        if self.embedding is not None or self.skipped:
+            self.skipped = max(0, self.skipped - 1)
             return output
         self.embedding = self._followed(first(output))
         copied = self.embedding.clone()
@@ -100,7 +103,7 @@ def _compared(anatomy: Anatomy, batch: Batch, chain: Chain) -> float:
     pushed = chain.push_one(tangent)
     cotangent = _evenly(drawn(chain.states, seed=2).to(pushed.device), pushed)
     pulled = chain.pull_one(cotangent)
-    forwards = in_pieces(anatomy.stack)
+    forwards = in_pieces(anatomy.stack) and anatomy.encoder is None
     errors = [(_apart_forwards if forwards else _apart_backwards)(anatomy, batch, chain, cotangent, pulled)]
     both_ways = [_mismatch(cotangent, pushed, pulled, tangent), *_by_torch_func(chain)]
     # forward and reverse mode round in different places, which shows in half precision
@@ -109,12 +112,35 @@ def _compared(anatomy: Anatomy, batch: Batch, chain: Chain) -> float:
 
 def _apart_backwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Tensor, pulled: Tensor) -> float:
     """The chain's VJP and autograd's from the last layer to the embeddings."""
+    if anatomy.encoder is not None:
+        return _apart_of_both(anatomy, batch, cotangent, pulled)
     own, axis = _Own(anatomy), anatomy.batch_axis
     with torch.enable_grad(), own.listening():
         capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
     assert own.embedding is not None and own.start is not None and own.output is not None
     expected = torch.autograd.grad(own.output, own.embedding, cotangent.unsqueeze(axis), retain_graph=True)[0]
     return apart(torch.autograd.grad(own.start, own.embedding, pulled.unsqueeze(axis))[0], expected)
+
+
+def _apart_of_both(anatomy: Anatomy, batch: Batch, cotangent: Tensor, pulled: Tensor) -> float:
+    """The same of two stacks: from what both give to both embeddings."""
+    assert anatomy.encoder is not None and batch.split is not None
+    encoder = _Own(anatomy.encoder)
+    decoder = _Own(anatomy, skipped=int(table_of(anatomy) is table_of(anatomy.encoder)))
+    given: list[Tensor] = []
+    with torch.enable_grad(), encoder.listening(), decoder.listening(), ExitStack() as hooks:
+        keep = here(lambda _, __, output: given.append(output[0]))
+        hooks.callback(anatomy.encoder.stack.register_forward_hook(keep).remove)
+        capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
+    embeddings, starts = (encoder.embedding, decoder.embedding), (encoder.start, decoder.start)
+    expected = _gradients((given[0], decoder.output), embeddings, cotangent, batch.split)
+    return max(map(apart, _gradients(starts, embeddings, pulled, batch.split), expected))
+
+
+def _gradients(outputs: Any, inputs: Any, cotangent: Tensor, border: int) -> tuple[Tensor, ...]:
+    """By the embeddings of either text."""
+    parts = cotangent[None, :border], cotangent[None, border:]
+    return torch.autograd.grad(outputs, inputs, parts, retain_graph=True)
 
 
 def _apart_forwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Tensor, pulled: Tensor) -> float:

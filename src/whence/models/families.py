@@ -45,7 +45,7 @@ class Whole:
 class HeadPaths:
     """dense, activation, norm, decoder: a decoder-only model has the last alone, after its final norm.
 
-    `bias` is the decoder's where it is stored outside it (ESM).
+    `bias` is the decoder's where it is stored outside it (ESM, BART).
     """
 
     decoder: str
@@ -53,7 +53,7 @@ class HeadPaths:
     activation: str | Callable[[Tensor], Tensor] | None = None
     norm: str | None = None
     divisor: str | None = None
-    factor: str | None = None
+    factor: str | Callable[[Any], float] | None = None
     softcap: str | None = None
     bias: str | None = None
 
@@ -107,7 +107,8 @@ class Family:
 
     `final_norm_in` is where the final norm is looked for: the owner of the blocks, or the stack around it (CLIP).
     `layer_scales` are factors for every channel of what attention and feed-forward add to the stream (LayerScale).
-    `lacks` are capabilities that it is known not to have (see `verify`).
+    `lacks` are capabilities that it is known not to have (see `verify`). `cross` has the norms around the attention to
+    an encoder, and `with_encoder` the row of a decoder that has one.
     """
 
     attention: Around
@@ -125,6 +126,8 @@ class Family:
     lacks: frozenset[str] = frozenset()
     outside: Outside | None = None
     classes: ClassPaths = SCORE
+    cross: Around | None = None
+    with_encoder: "Family | None" = None
 
 
 @dataclass(frozen=True)
@@ -271,24 +274,43 @@ MPNET = replace(ROBERTA, attention=Around(after="attention.LayerNorm"))
 MEGATRON_BERT = replace(
     BERT, attention=Around(before="attention.ln"), feed_forward=Around(before="ln"), final_norm="ln"
 )
-T5 = Family(
-    attention=Around(before="layer.0.layer_norm"),
-    feed_forward=Around(before="layer.1.layer_norm"),
-    mlp=Mlp("layer.1.DenseReluDense.wi", "layer.1.DenseReluDense.act", "layer.1.DenseReluDense.wo"),
-    head=HeadPaths("lm_head"),
-    final_norm="final_layer_norm",
-    classes=POOLER,
-)
-T5_GATED = replace(
-    T5,
-    mlp=Mlp(
-        "layer.1.DenseReluDense.wi_0",
-        "layer.1.DenseReluDense.act",
-        "layer.1.DenseReluDense.wo",
-        linear="layer.1.DenseReluDense.wi_1",
-    ),
-)
-ENCODER_OF_T5 = Either(attrgetter("is_gated_act"), {False: T5, True: T5_GATED})
+
+
+def _t5(layer: int) -> Family:
+    """The feed-forward is the last part of a block: the second of an encoder's, the third of a decoder's."""
+    return Family(
+        attention=Around(before="layer.0.layer_norm"),
+        feed_forward=Around(before=f"layer.{layer}.layer_norm"),
+        mlp=Mlp(
+            f"layer.{layer}.DenseReluDense.wi",
+            f"layer.{layer}.DenseReluDense.act",
+            f"layer.{layer}.DenseReluDense.wo",
+        ),
+        head=HeadPaths("lm_head"),
+        final_norm="final_layer_norm",
+        classes=POOLER,
+    )
+
+
+def _gated(row: Family) -> Family:
+    """With two maps into the neurons."""
+    assert isinstance(row.mlp, Mlp)
+    path = row.mlp.activated
+    return replace(row, mlp=replace(row.mlp, activated=f"{path}_0", linear=f"{path}_1"))
+
+
+def _t5_row(scaled: Callable[[Any], bool]) -> Either:
+    """`scaled` says whether the head reads its states divided by the root of their width."""
+    factor = {True: lambda config: config.d_model**-0.5, False: lambda config: 1.0}
+    head = HeadPaths("lm_head", factor=lambda config: factor[bool(scaled(config))](config))
+    decoder = replace(_t5(2), cross=Around(before="layer.1.layer_norm"), head=head)
+    plain, gated = _t5(1), _gated(_t5(1))
+    return Either(
+        attrgetter("is_gated_act"),
+        {False: replace(plain, with_encoder=decoder), True: replace(gated, with_encoder=_gated(decoder))},
+    )
+
+
 XLNET = Family(
     attention=Around(after="rel_attn.layer_norm"),
     feed_forward=Around(after="ff.layer_norm"),
@@ -351,9 +373,18 @@ BIOGPT = replace(
     narrowing=None,
     classes=SCORE_OR_CLASSIFIER,
 )
-# decoders of encoder-decoders, whose positions count from the left edge, padding included
+# stacks of encoder-decoders, whose positions count from the left edge, padding included
 BART_BEFORE = replace(BIOGPT, lacks=frozenset({"left padding"}))
 BART_AFTER = replace(OPT_AFTER, final_norm=None, narrowing=None, lacks=frozenset({"left padding"}))
+SHIFTED = HeadPaths("lm_head", bias="final_logits_bias")
+
+
+def _two_stacks(row: Family, around: Around, head: HeadPaths = SHIFTED) -> Family:
+    return replace(row, with_encoder=replace(row, cross=around, head=head))
+
+
+CROSS_BEFORE, CROSS_AFTER = Around(before="encoder_attn_layer_norm"), Around(after="encoder_attn_layer_norm")
+BART_LIKE, PEGASUS_LIKE = _two_stacks(BART_AFTER, CROSS_AFTER), _two_stacks(BART_BEFORE, CROSS_BEFORE)
 LLAMA = Family(
     attention=Around(before="input_layernorm"),
     feed_forward=Around(before="post_attention_layernorm"),
@@ -421,8 +452,9 @@ FAMILIES: dict[str, Family | Either] = {
         {(True, False): DEBERTA, (True, True): replace(DEBERTA, lacks=frozenset({"derivatives"}))},
     ),
     "mpnet": MPNET,
-    "t5": ENCODER_OF_T5,
-    "mt5": ENCODER_OF_T5,
+    "t5": _t5_row(attrgetter("scale_decoder_outputs")),
+    "mt5": _t5_row(lambda config: False),
+    "umt5": _t5_row(attrgetter("tie_word_embeddings")),
     "megatron-bert": MEGATRON_BERT,
     "xlnet": XLNET,
     "gpt2": GPT2,
@@ -538,14 +570,16 @@ FAMILIES: dict[str, Family | Either] = {
     "granite4_vision_text": GRANITE,
     "phi4_multimodal": PHI3,
     "gte": NOMIC,
-    "blenderbot": BART_BEFORE,
-    "mbart": BART_BEFORE,
-    "pegasus": BART_BEFORE,
-    "whisper": BART_BEFORE,
-    "bart": BART_AFTER,
-    "blenderbot-small": BART_AFTER,
-    "marian": BART_AFTER,
-    "plbart": BART_AFTER,
+    # stacks of encoder-decoders, alone or together
+    "blenderbot": PEGASUS_LIKE,
+    "mbart": PEGASUS_LIKE,
+    "pegasus": PEGASUS_LIKE,
+    "m2m_100": _two_stacks(BART_BEFORE, CROSS_BEFORE, HeadPaths("lm_head")),
+    "whisper": _two_stacks(BART_BEFORE, CROSS_BEFORE, HeadPaths("proj_out")),
+    "bart": BART_LIKE,
+    "blenderbot-small": BART_LIKE,
+    "marian": BART_LIKE,
+    "plbart": BART_LIKE,
     # text encoders of image-text models, without an LM head
     "clip_text_model": CLIP,
     "clipseg_text_model": CLIP,

@@ -20,9 +20,11 @@ from whence.models import capture
 from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.block import Batch
 from whence.models.block_weights import BlockWeights, widened
+from whence.models.both import Recorder
 from whence.models.functions import written_out
 from whence.models.hooks import Reached, here
 from whence.models.pieces import device_of
+from whence.models.precision import HALF
 from whence.models.stack import Precision, Stack, kept
 from whence.models.tangent import (
     PRECISE,
@@ -54,6 +56,10 @@ def linearised(
     """
     _check(anatomy, batch)
     _import_quietly()
+    if anatomy.encoder is not None:
+        with _of_both(anatomy, batch, embedding_sum, depth, precision, attending) as chain:
+            yield chain
+        return
     weights = BlockWeights(anatomy, precision)
     recorder = _Recorder(anatomy, anatomy.layers if depth is None else depth, weights)
     with _borrowed(anatomy), torch.no_grad(), closing(weights):
@@ -69,6 +75,25 @@ def linearised(
         start = _start(anatomy, batch, recorder) if embedding_sum else None
         stack = _stack(anatomy, batch, recorder) if anatomy.side_paths else None
         yield Chain(steps, anatomy.causal, start, stack)
+
+
+@contextmanager
+def _of_both(
+    anatomy: Anatomy, batch: Batch, embedding_sum: bool, depth: int | None, precision: Precision, attending: bool
+) -> Iterator[Chain]:
+    """The same of two stacks, as one chain over both texts."""
+    if embedding_sum:
+        raise Unsupported(
+            "Two stacks have two sums of embeddings, so nothing is derived by them; ask for the start 'embedding'."
+        )
+    with _borrowed(anatomy), torch.no_grad(), Recorder.of(anatomy, depth or anatomy.chained, precision) as recorder:
+        steps = recorder.record(batch)
+        _check_chain(anatomy, steps)
+        _check_tokens(anatomy, steps, batch)
+        for step in (steps[0], steps[-1]) if attending else ():
+            _check_derivative(anatomy, step)
+        at_once = recorder.at_once if steps[0].states.dtype in HALF else None
+        yield Chain(steps, causal=False, start=None, at_once=at_once)
 
 
 def _import_quietly() -> None:

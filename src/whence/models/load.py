@@ -66,6 +66,8 @@ class Model:
     "That image–text model."
     pictures: "Model | None" = None
     "Its other tower, beside the one that reads texts."
+    encoder: "Model | None" = None
+    "Of an encoder-decoder its encoder, a model of its own: whatever is asked of one stack can be asked of it."
     layout: tuple[object, ...] = field(init=False, repr=False)
     "What was verified: the layers that have weights, and the user's hooks."
 
@@ -103,16 +105,18 @@ class Model:
 
     def __repr__(self) -> str:
         anatomy = self.anatomy
+        before = "" if anatomy.encoder is None else f"{anatomy.encoder.layers}+"
         return (
-            f"Model({self.id!r}, family={anatomy.family!r}, layers={anatomy.layers}, heads={anatomy.heads},"
+            f"Model({self.id!r}, family={anatomy.family!r}, layers={before}{anatomy.layers}, heads={anatomy.heads},"
             f" width={anatomy.width}, gives={sorted(self.gives)})"
         )
 
 
-def loaded(model: object) -> Model:
+def loaded(model: object, two_stacks: bool = False) -> Model:
     """The model, if `load` returned it and its layers and hooks are still those that were verified.
 
-    Weights may have changed since, by training or by another adapter: they are read at every measurement.
+    Encoder-decoders are for those who ask for `two_stacks`. Weights may have changed since, by training or by another
+    adapter: they are read at every measurement.
     """
     if not isinstance(model, Model):
         raise BadInput(f"A model is what whence.load gives, and {type(model).__name__} was given; load it first.")
@@ -120,6 +124,11 @@ def loaded(model: object) -> Model:
         raise BadInput(
             f"The layers or hooks of {type(model.model).__name__} were changed after it was loaded (an adapter added or"
             " merged, a layer replaced); load it again: whence.load(model.model, model.tokenizer)."
+        )
+    if model.encoder is not None and not two_stacks:
+        raise Unsupported(
+            f"{type(model.model).__name__} has two stacks, which whence.measure, whence.why and whence.verify read; for"
+            " anything else give its encoder (model.encoder)."
         )
     return model
 
@@ -243,8 +252,11 @@ def _wrapped(
     with threads_for(PROBE_LENGTH):
         anatomy = locate(model)
         checks = verify(anatomy)
-        anatomy = replace(anatomy, chunks=LONG in capabilities(checks))
-        return Model(model, tokenizer, anatomy, checks, name, revision, origin)
+        if anatomy.encoder is None:
+            anatomy = replace(anatomy, chunks=LONG in capabilities(checks))
+            return Model(model, tokenizer, anatomy, checks, name, revision, origin)
+        encoder = _wrapped(anatomy.encoder.model, tokenizer, f"{name} (encoder)", revision)
+        return Model(model, tokenizer, anatomy, checks, name, revision, origin, encoder=encoder)
 
 
 def _tower(model: PreTrainedModel, tower: Tower, processor: Any, **about: Any) -> Model:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import transformers
+from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
@@ -19,15 +20,16 @@ from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, run
-from whence.models.families import FAMILIES, Family, row_of
+from whence.models.families import FAMILIES, Either, Family, row_of
 from whence.models.hooks import here
-from whence.models.inputs import KINDS, TEXT, random_input, reads, reads_alone
+from whence.models.inputs import KINDS, TEXT, random_input, reads
 from whence.models.pieces import in_pieces
 from whence.models.stack import has_side_paths
 
-PROBE_LENGTH = 11
+PROBE_LENGTH, PREFIX_LENGTH = 11, 7
 CLOSE = 1e-6  # of a token's size, for what should be the same
 REASON = 200  # characters quoted of another library's error message
+ANSWERS = ("ForSequenceClassification", "ForQuestionAnswering", "ForTokenClassification")  # not the next token
 WHERE = "the page Models of the documentation lists the families that work"
 
 
@@ -35,6 +37,8 @@ def locate(model: PreTrainedModel) -> Anatomy:
     """The model's anatomy, or Unsupported with what to do instead."""
     _refuse_early(model)
     _check_runs(model)
+    if has_two_stacks(model):
+        return _two_stacks(model)
     anatomy = _by_watching(model)
     return replace(anatomy, side_paths=has_side_paths(anatomy, probe(model)))
 
@@ -47,21 +51,34 @@ def _by_watching(model: PreTrainedModel) -> Anatomy:
         return _located(model, witness, seam=None) or _in_part(model, _Witness(), seam=None)
     for seam in (INTERFACE, PRODUCTS):
         witness = _watched(model, seam)
-        if witness.attention:
+        if witness.attention and witness.of_tokens:  # DeepSeek V4 attends to summaries of tokens too
             return _located(model, witness, seam) or _in_part(model, witness, seam)
     return _in_part(model, _Witness(), seam=None)
 
 
 def probe(model: PreTrainedModel, length: int = PROBE_LENGTH) -> Batch:
-    """A few ordinary token ids, the same every time, none of them special; or a random picture or sound."""
-    if reads(model) != TEXT:
-        return random_input(model, length)
+    """A few ordinary token ids, the same every time, none of them special; or a random picture or sound.
+
+    Of two stacks other ids, and not as many, for the decoder.
+    """
+    if has_two_stacks(model):
+        prefix = _words(model, 2 * length)
+        source = prefix[:, :length] if reads(model) == TEXT else None
+        read = random_input(model.get_encoder(), length) if source is None else _batch(source)
+        return Batch.of_both(read, _batch(prefix[:, length : length + PREFIX_LENGTH]))
+    return random_input(model, length) if reads(model) != TEXT else _batch(_words(model, length))
+
+
+def _batch(ids: Int[Tensor, "b s"]) -> Batch:
+    return Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+
+
+def _words(model: PreTrainedModel, length: int) -> Int[Tensor, "1 s"]:
     config = model.config.get_text_config()
     special = {value for key, value in config.to_dict().items() if key.endswith("token_id") and isinstance(value, int)}
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randperm(config.vocab_size, generator=generator)[: length + len(special)].tolist()
-    ids = torch.tensor([[token for token in drawn if token not in special][:length]])
-    return Batch(ids, torch.ones_like(ids, dtype=torch.bool))
+    return torch.tensor([[token for token in drawn if token not in special][:length]])
 
 
 @dataclass
@@ -129,7 +146,7 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
                 f"{type(model).__name__} runs as it is, but not with eager attention ({reason_of(error)}), so its"
                 " attention cannot be read."
             ) from error
-    return witness if witness.of_tokens else _Witness()  # DeepSeek V4 attends to summaries of tokens too
+    return witness
 
 
 def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy | None:
@@ -145,6 +162,52 @@ def _located(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Ana
         return None
     projections = {holder[module]: linear for module, linear in witness.projections(parents).items()}
     return Anatomy(model, row, stack, owner, tuple(blocks), projections, witness.heads, witness.causal, seam)
+
+
+def has_two_stacks(model: PreTrainedModel) -> bool:
+    """Whether a decoder attends to what an encoder gives: both are read together."""
+    return "decoder_input_ids" in accepted(model)
+
+
+def _two_stacks(model: PreTrainedModel) -> Anatomy:
+    """The decoder's anatomy with the encoder's: each of its blocks attends to its own tokens, then to the encoder's."""
+    encoder, witness = locate(model.get_encoder()), _watched(model, INTERFACE)
+    parents, inside = _parents(model), set(model.get_decoder().modules())
+    attention = [module for module in witness.attention if module in inside]
+    own, crossing = attention[::2], attention[1::2]
+    blocks = [block for module in own if (block := _block(module, parents)) is not None]
+    row = row_of(model.config.model_type, model.get_decoder().config)
+    row = None if row is None else row.with_encoder
+    if row is None or not blocks or blocks != [_block(module, parents) for module in crossing]:
+        raise Unsupported(_unread_pair(model))
+    owner, stack = _around(blocks[0], parents, TEXT)
+    linear = witness.projections(parents)
+    first, second = (
+        {block: linear[module] for block, module in zip(blocks, modules, strict=True) if module in linear}
+        for modules in (own, crossing)
+    )
+    anatomy = Anatomy(
+        model, row, stack, owner, tuple(blocks), first, witness.heads, causal=True, encoder=encoder, crossing=second
+    )
+    if anatomy.width != encoder.width:
+        raise Unsupported(
+            f"The stacks of {type(model).__name__} are {encoder.width} and {anatomy.width} wide, and vectors are"
+            " followed through both as one; load its encoder alone."
+        )
+    return anatomy
+
+
+def _unread_pair(model: PreTrainedModel) -> str:
+    known = sorted(name for name, row in FAMILIES.items() if _with_encoder(row))
+    return (
+        f"{model.config.model_type} is an encoder-decoder that whence does not read ({type(model).__name__}); it reads"
+        f" {', '.join(known)}, and of others the encoder alone where that is a model of its own (get_encoder())."
+    )
+
+
+def _with_encoder(row: Family | Either) -> bool:
+    rows = row.rows.values() if isinstance(row, Either) else [row]
+    return any(each.with_encoder is not None for each in rows)
 
 
 def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy:
@@ -220,11 +283,10 @@ def _around(block: nn.Module, parents: dict[nn.Module, nn.Module], name: str) ->
 
 
 def _refuse_early(model: PreTrainedModel) -> None:
-    if model.config.is_encoder_decoder and not reads_alone(model):
-        raise Unsupported(
-            f"{model.config.model_type} is an encoder-decoder, which whence does not read; load an encoder or a decoder"
-            " (of T5 and mT5, the encoder alone: T5EncoderModel, MT5EncoderModel)."
-        )
+    if has_two_stacks(model):
+        row = FAMILIES.get(model.config.model_type)
+        if row is None or not _with_encoder(row) or type(model).__name__.endswith(ANSWERS):
+            raise Unsupported(_unread_pair(model))
     if reads(model) == TEXT and not hasattr(model.config.get_text_config(), "vocab_size"):
         raise Unsupported(f"{type(model).__name__} has no vocabulary of tokens (vocab_size), so it reads no text.")
 

@@ -171,13 +171,16 @@ class Step:
 class Chain:
     """All blocks of one pass; `start` leads from the sum of the embeddings to layer 0, None where they are the same.
 
-    `stack` is set where blocks read more of layer 0 than their states; derivatives by layer 0 then go through it.
+    `stack` is set where blocks read more of layer 0 than their states; derivatives by layer 0 then go through it. With
+    `at_once`, all blocks as one function, a cotangent is pulled in one pass backwards: what several of them read, an
+    encoder's states, is then summed as autograd sums it, which shows in half precision.
     """
 
     steps: tuple[Step, ...]
     causal: bool
     start: Float[Tensor, "s w m"] | None
     stack: Stack | None = None
+    at_once: Function | None = None
 
     @property
     def states(self) -> Float[Tensor, "s m"]:
@@ -206,6 +209,8 @@ class Chain:
         """u^T J of the last layer by layer 0, by autograd of the plain code."""
         if self.stack is not None:
             return pulled(self.stack.last, self.stack.states, cotangent)
+        if self.at_once is not None:
+            return pulled(self.at_once, self.states, cotangent)
         for step in reversed(self.steps):
             cotangent = pulled(step.block, step.states, cotangent.to(step.output.device))
         return cotangent

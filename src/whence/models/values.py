@@ -20,7 +20,7 @@ from whence.errors import Unsupported
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
-from whence.models.capture import borrowed, hearing, run
+from whence.models.capture import borrowed, hearing, reader, run
 from whence.models.hooks import here
 from whence.models.locate import probe
 from whence.models.pieces import device_of, held
@@ -50,12 +50,28 @@ def value_maps(anatomy: Anatomy) -> ValueMaps:
     """One map per layer, from what the attention reads to the values of all groups of heads, m x (g d)."""
     if anatomy.outside is not None:
         return ValueMaps(tuple(partial(anatomy.outside.values, block) for block in anatomy.blocks))
+    if anatomy.encoder is not None:
+        return _of_decoder(anatomy, 0)
     attentions = _attentions(anatomy)
     linear = _linear(anatomy, attentions)
     layers = [layer for layer in linear if layer is not None]
     if layers and len(layers) == len(linear):
         return ValueMaps(tuple(partial(_affine, layer) for layer in layers))
     return ValueMaps(tuple(partial(_as_it_is, affine) for affine in _probed(anatomy, attentions)))
+
+
+def cross_value_maps(anatomy: Anatomy) -> ValueMaps:
+    """The same of the attention to an encoder, from what the encoder gives."""
+    return _of_decoder(anatomy, 1)
+
+
+def _of_decoder(anatomy: Anatomy, place: int) -> ValueMaps:
+    """Its blocks attend twice: to their own tokens, and to the encoder's."""
+    linear = _linear(anatomy, _attentions(anatomy) & set(anatomy.stack.modules()))[place::2]
+    layers = [layer for layer in linear if layer is not None]
+    if len(layers) != anatomy.layers:
+        raise Unsupported(f"The values of {type(anatomy.model).__name__} are not given by one linear layer each.")
+    return ValueMaps(tuple(partial(_affine, layer) for layer in layers))
 
 
 def _as_it_is(affine: Affine) -> Affine:
@@ -67,10 +83,12 @@ def _linear(anatomy: Anatomy, attentions: set[nn.Module]) -> list[nn.Linear | No
     reads, layers, maps = dict[nn.Module, Tensor](), list[tuple[nn.Linear, Tensor, Tensor]](), list[nn.Linear | None]()
 
     def begin(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-        reads[module] = args[0] if args else kwargs["hidden_states"]
+        reads[module] = _sources(args, kwargs)
         layers.clear()
 
     def heard(module: nn.Module, _: Any, values: Tensor, *__: Any) -> None:
+        if module not in attentions:
+            return
         rows = rearrange(values, "b g s d -> b s (g d)")
         same = [
             layer
@@ -87,8 +105,16 @@ def _linear(anatomy: Anatomy, attentions: set[nn.Module]) -> list[nn.Linear | No
                     note = here(lambda layer, args, output: layers.append((layer, args[0], output)))
                     hooks.callback(layer.register_forward_hook(note).remove)
         with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), hearing(heard):
-            run(anatomy.stack, probe(anatomy.model))
+            _run(anatomy)
     return maps
+
+
+def _sources(args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """What an attention makes its values of: an encoder's states, or else its own."""
+    for name in ("key_value_states", "encoder_hidden_states"):  # the second is UMT5's
+        if kwargs.get(name) is not None:
+            return kwargs[name]
+    return args[0] if args else kwargs["hidden_states"]
 
 
 def _affine(layer: nn.Linear) -> Affine:
@@ -114,8 +140,13 @@ def _attentions(anatomy: Anatomy) -> set[nn.Module]:
     """The modules that attend in a pass over a few ordinary tokens."""
     modules: set[nn.Module] = set()
     with borrowed(anatomy.model, anatomy.seam), torch.no_grad(), hearing(lambda module, *_: modules.add(module)):
-        run(anatomy.stack, probe(anatomy.model))
+        _run(anatomy)
     return modules
+
+
+def _run(anatomy: Anatomy) -> None:
+    batch = probe(anatomy.model)
+    run(anatomy.stack if batch.split is None else reader(anatomy, batch), batch)
 
 
 @contextmanager

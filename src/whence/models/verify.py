@@ -96,7 +96,10 @@ class _Evidence:
 
 
 def verify(anatomy: Anatomy) -> tuple[Check, ...]:
-    """All checks with their errors; raises when the model cannot be read at all or its family's row is wrong."""
+    """All checks with their errors; raises when the model cannot be read at all or its family's row is wrong.
+
+    Of an encoder-decoder those of the decoder, with its encoder before it.
+    """
     checks = _checks(_gather(anatomy))
     failed = [check for check in checks if not check.passed]
     wrong = [check for check in failed if _contradicts(check, anatomy)] if anatomy.is_known else []
@@ -166,16 +169,17 @@ def _padded(anatomy: Anatomy, batch: Batch) -> Trace[Tensor]:
 
 def _seen(anatomy: Anatomy, block: Block) -> _Seen:
     parts, projection = block.parts, anatomy.projection(anatomy.blocks[block.layer - 1])
-    unread = block.projected is None
+    unread = block.projected is None or (block.cross is not None and block.cross.projected is None)
+    attentions = [each.attention for each in (block, block.cross) if each is not None and each.attention.shape[1]]
     return _Seen(
         layer=block.layer,
         attends=block.attends,
         attention=block.attention,
         input=block.input,
         output=block.output,
-        negative=_negative_error(block) if block.attends else 0.0,
-        rows=_row_error(block) if block.attends else 0.0,
-        projection=math.inf if projection is None or unread else _projection_error(block, projection),
+        negative=max(map(_negative_error, attentions), default=0.0),
+        rows=max(map(_row_error, attentions), default=0.0),
+        projection=math.inf if projection is None or unread else max(_projection_errors(block, projection)),
         parts=math.inf if parts is None or unread else _block_error(block),
         experts=parts is not None and isinstance(parts.feed_forward, Opaque) and _has_experts(block, parts),
     )
@@ -218,7 +222,7 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         Check("every layer attends", "attention throughout", float(len(anatomy.unattending)), 0.0),
         *checks,
     ]
-    if anatomy.seam == INTERFACE and anatomy.outside is None:
+    if anatomy.seam == INTERFACE and anatomy.outside is None and anatomy.encoder is None:
         checks.append(_chunks_check(evidence, 3 * limit))
     lost = sum(anatomy.projection(anatomy.blocks[block.layer - 1]) is None for block in attending)
     checks.append(Check("every output projection was found", "values", float(lost), 0.0))
@@ -285,7 +289,8 @@ def _padding_check(side: str, evidence: _Evidence, limit: float) -> Check:
     padded = evidence.padded[side]
     gives, blocks = PADDING[side] or _least(evidence.anatomy), evidence.hooked.blocks
     both = (padded.output, padded.blocks[-1])
-    states, added = (_unpadded(part, padded.batch.mask.to(part.device)) for part in both)
+    mask = padded.batch.prefix.mask
+    states, added = (_unpadded(part, mask.to(part.device)) for part in both)
     error = max(
         apart(states, evidence.hooked.output), apart(added, blocks[-1].output, beside=evidence.hooked.embedding)
     )
@@ -320,16 +325,24 @@ def _siblings(anatomy: Anatomy, block: torch.nn.Module) -> list[torch.nn.Module]
     return next(list(part) for part in lists if any(block is child for child in part))
 
 
-def _negative_error(block: Block) -> float:
-    return max(0.0, -block.attention.min().item())
+def _negative_error(attention: Tensor) -> float:
+    return max(0.0, -attention.min().item())
 
 
-def _row_error(block: Block) -> float:
-    return (block.attention.sum(dim=-1) - 1).abs().max().item()
+def _row_error(attention: Tensor) -> float:
+    return (attention.sum(dim=-1) - 1).abs().max().item()
 
 
 def _block_error(block: Block) -> float:
     return apart(block.rebuilt, block.output, beside=block.input)
+
+
+def _projection_errors(block: Block, projection: Projection) -> list[float]:
+    """Of the attention to the block's own tokens, and to an encoder's."""
+    errors = [_projection_error(block, projection)]
+    if block.cross is not None and block.parts is not None and block.parts.cross is not None:
+        errors.append(_projection_error(block.crossing, block.parts.cross.projection))
+    return errors
 
 
 def _projection_error(block: Block, projection: Projection) -> float:

@@ -104,6 +104,14 @@ class Norms:
 
 
 @dataclass(frozen=True)
+class CrossParts:
+    """The attention to an encoder's states taken apart."""
+
+    projection: Projection
+    attention_norms: Norms
+
+
+@dataclass(frozen=True)
 class Parts:
     """A block taken apart. `feed_forward` reads the block's input when `parallel`, else what attention left."""
 
@@ -113,6 +121,7 @@ class Parts:
     feed_forward_norms: Norms
     parallel: bool
     residual_scale: float
+    cross: CrossParts | None = None
 
     @property
     def neurons(self) -> FeedForward:

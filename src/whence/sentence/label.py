@@ -1,6 +1,6 @@
 """Arrays of one sentence as a labelled Dataset: axes, analyses side by side, and what is known of every token."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,9 @@ def labelled(
     selected: Mapping[str, Variable],
     encoded: Encoded,
     settings: Settings,
+    sources: Encoded | None = None,
 ) -> xarray.Dataset:
+    """The Dataset of one text; its `sources` are those of another where targets attend to that."""
     labels = {name: arrays.pop(name) == 1 for name in LABELS if name in arrays}
     selected = _by_analysis(arrays, selected)
     analyses = [name for name in ANALYSES if name in {row.analysis[1] for row in selected.values() if row.analysis}]
@@ -31,7 +33,8 @@ def labelled(
         dims = selected[next(iter(parts.values()))].dims
         data[name] = ("analysis", *dims), _side_by_side(arrays, parts, analyses), _about_analyses(parts, selected)
     sizes = {dim: size for dims, values, _ in data.values() for dim, size in zip(dims, values.shape, strict=True)}
-    return xarray.Dataset(data, _coordinates(sizes, analyses, encoded, settings) | _of_rows(labels, sizes))
+    known = {"target": encoded, "source": sources or encoded}
+    return xarray.Dataset(data, _coordinates(sizes, analyses, known, settings) | _of_rows(labels, sizes))
 
 
 def _of_rows(labels: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -74,10 +77,12 @@ def _about_analyses(parts: Mapping[str, str], selected: Mapping[str, Variable]) 
     return {"units": " or ".join(sorted(units)), **({"long_name": next(iter(texts.values()))} if same else texts)}
 
 
-def _coordinates(sizes: Mapping[str, int], analyses: list[str], encoded: Encoded, settings: Settings) -> dict[str, Any]:
+def _coordinates(
+    sizes: Mapping[str, int], analyses: list[str], known: Mapping[str, Encoded], settings: Settings
+) -> dict[str, Any]:
     """Index coordinates; on target and source the token, its id, its word, whether it is special, its annotations."""
-    labels = tokens_of(encoded)
-    rows = {"target": list(settings.targets or range(len(encoded.tokens))), "source": range(len(encoded.tokens))}
+    rows: dict[str, Sequence[int]] = {axis: range(len(encoded.tokens)) for axis, encoded in known.items()}
+    rows["target"] = settings.targets or rows["target"]
     registered = axes()
     coordinates: dict[str, Any] = {"layer": np.array(settings.layers)}
     for axis, size in sizes.items():
@@ -87,6 +92,7 @@ def _coordinates(sizes: Mapping[str, int], analyses: list[str], encoded: Encoded
     if "largest" in sizes:  # what the sources are that it numbers
         coordinates["source"] = np.array(rows["source"])
     for axis in rows.keys() & coordinates.keys():
+        labels = tokens_of(known[axis])
         coordinates |= {f"{axis}_{name}": (axis, values[list(rows[axis])]) for name, values in labels.items()}
     return coordinates
 

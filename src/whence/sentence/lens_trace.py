@@ -12,7 +12,7 @@ from whence._arguments import numbers
 from whence.errors import BadInput
 from whence.measures.registry import SECANT
 from whence.models.encode import encode
-from whence.sentence.measure import measure
+from whence.sentence.measure import of_text as measure
 from whence.sentence.why import why
 from whence.text.sentence import sentence
 

@@ -50,13 +50,14 @@ def measure(
     truncate: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> xarray.Dataset:
+) -> xarray.Dataset | xarray.DataTree:
     """The measures of one text, or of a pair of texts, as a Dataset with tokens, words and provenance.
 
     Args:
         model: a loaded model
         text: a text, a pair of texts as a tuple, a chat as a list of messages, or token ids; of a model that reads
-            pictures or sounds, a picture (a file, a PIL image, an array), samples, or what the model's processor gave
+            pictures or sounds, a picture (a file, a PIL image, an array), samples, or what the model's processor gave;
+            of an encoder-decoder, a source and the beginning of its answer as a tuple
         measures: names (`whence.list_measures` has them with their axes and papers), or options of a measure, as in
             whence.Contribution(error=0.01); a name alone means its defaults
         layers: only these blocks; 1 is the first
@@ -78,6 +79,36 @@ def measure(
         >>> dict(ds.mixing.sizes)
         {'analysis': 5, 'layer': 6, 'target': 1}
     """
+    if loaded(model, two_stacks=True).encoder is not None:
+        from whence.sentence.both import measure_both
+
+        return measure_both(model, text, measures, layers, targets, top, truncate, memory_limit, progress)
+    return of_text(
+        model,
+        text,
+        measures,
+        layers=layers,
+        targets=targets,
+        top=top,
+        truncate=truncate,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+
+
+def of_text(
+    model: Model,
+    text: object,
+    measures: str | Options | Iterable[str | Options] = ("attention",),
+    *,
+    layers: int | Iterable[int] | None = None,
+    targets: int | Iterable[int] | None = None,
+    top: int | None = None,
+    truncate: bool = False,
+    memory_limit: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> xarray.Dataset:
+    """The same of a model of one stack."""
     model = facing(loaded(model), text)
     selected, options = chosen(measures, model.gives, model.anatomy.family, model.reasons)
     numbers = layers_of(layers, model.anatomy.layers)
@@ -91,7 +122,7 @@ def measure(
     def remedy() -> str:
         return REMEDY if rows else _remedy(model, selected, len(encoded.tokens), numbers, options, memory_limit, top)
 
-    memory = _claimed(needed, model, len(encoded.tokens), memory_limit, remedy)
+    memory = claimed(needed, model, len(encoded.tokens), memory_limit, remedy)
     settings = Settings(
         model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress, top=top
     )
@@ -311,7 +342,7 @@ def _total(needed: Needs, model: Model, limit: int | None) -> int:
     return resident(needed.held + needed.uses(budget(needed, model.device, limit, MEMORY))) + needed.results
 
 
-def _claimed(needed: Needs, model: Model, tokens: int, limit: int | None, remedy: Callable[[], str]) -> int:
+def claimed(needed: Needs, model: Model, tokens: int, limit: int | None, remedy: Callable[[], str]) -> int:
     """Refuses what does not fit in memory and warns of much; returns the budget for derivatives."""
     device = model.device
     memory = budget(needed, device, limit, MEMORY)

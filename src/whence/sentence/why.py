@@ -11,21 +11,23 @@ from torch import Tensor
 
 from whence._arguments import seed_of, whole
 from whence.errors import BadInput, Unsupported
-from whence.linear.secant import Backwards
+from whence.linear.both import passed_backwards
 from whence.measures.flow import hops
 from whence.measures.flow.plan import planned
 from whence.measures.flow.prediction import Predicted, Way, dependence, shares
 from whence.measures.flow.readout import NONE
 from whence.measures.lm_head.ranks import place
 from whence.measures.registry import DERIVATIVES, SECANT
+from whence.models.anatomy import Anatomy
 from whence.models.fingerprint import provenance
 from whence.models.given import facing
+from whence.models.given_both import STACKS
 from whence.models.linearise import linearised
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
 from whence.sentence import reading as read
 from whence.sentence.label import said, tokens_of
-from whence.sentence.question import Answer, Question, question, token_number
+from whence.sentence.question import Answer, Question, question, question_of_both, token_number
 from whence.sentence.reading import CLASS, SIMILARITY, TOKEN, Reading
 from whence.sentence.spans import Spans, spans_of
 
@@ -62,7 +64,8 @@ def why(
 
     Args:
         model: a loaded model with an LM head, or a classifier; for `similar_to` any that shares are had of
-        text: a text, a pair, a chat as a list of messages (by the tokenizer's template), or token ids
+        text: a text, a pair, a chat as a list of messages (by the tokenizer's template), or token ids; of an
+            encoder-decoder a source, or a source and the beginning of its answer as a tuple
         token: the predicted token, by its text or number in the vocabulary; the model's best one when None
         against: another token, or another class: then all is about the difference of the two
         position: where the prediction stands, unless at every mask or behind the last token, or, where every token has
@@ -84,7 +87,8 @@ def why(
         progress: progress(done, total) is called during the work, and may end it by raising
 
     Returns:
-        A Dataset. Layer 0 is the output of the embeddings.
+        A Dataset. Layer 0 is the output of the embeddings. Of an encoder-decoder sources are the tokens of both texts
+        (`source_stack`), and the layers of the decoder come behind those of the encoder (`layer_stack`).
 
         * `share` (predicted, layer, source): signed part of the logit that the token's state at that layer gave; over
           sources, with `bias` (predicted, layer), they add up to `logit` exactly
@@ -106,8 +110,9 @@ def why(
         True
     """
     given = Answer(answer, whole("generate", generate, 0), None if seed is None else seed_of(seed))
-    pair, model = loaded(model), facing(model, text)
+    pair, model = loaded(model, two_stacks=True), facing(model, text)
     kind = read.kind_of(model, similar_to)
+    _check_two_stacks(model, kind, components)
     names = measures_of(model, measures, components, kind)
     read.check_asked(
         model,
@@ -126,7 +131,8 @@ def why(
     alternatives = whole("alternatives", alternatives, 1)
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
     if kind == TOKEN:
-        asked = question(model, text, position, token, given, truncate)
+        find = question if model.encoder is None else question_of_both
+        asked = find(model, text, position, token, given, truncate)
         reading = read.of_tokens(model, asked)
     elif kind == CLASS:
         asked, reading = read.of_classes(model, text, position, label, truncate)
@@ -145,6 +151,17 @@ def why(
     options |= {} if similar_to is None else {"pooling": pooling}
     attributes = provenance(model, names, options) | _texts(asked) | {"predicts": kind, "of": reading.of}
     return xarray.Dataset(data, _coordinates(model, asked, reading, predicted, by_span, data, together), attributes)
+
+
+def _check_two_stacks(model: Model, kind: str, components: bool) -> None:
+    if model.encoder is None:
+        return
+    if kind == SIMILARITY:
+        raise BadInput("How similar two texts are is asked of an encoder; give the encoder alone (model.encoder).")
+    if components:
+        raise Unsupported(
+            "The parts of heads and feed-forward are not given of two stacks; leave them out (components=)."
+        )
 
 
 def measures_of(model: Model, measures: str | Iterable[str], components: bool = False, kind: str = TOKEN) -> list[str]:
@@ -222,7 +239,7 @@ def _measured(model: Model, asked: Question, reading: Reading, asks: _Way) -> tu
 
     with torch.autocast(model.device.type, enabled=False), torch.no_grad():
         if "share" in names:
-            passed = Backwards.of(anatomy, batch, plan.kept, way.progress)
+            passed = passed_backwards(anatomy, batch, plan.kept, way.progress)
             parts = shares(passed, reading.readout, predictions(passed.states[-1]), way)
             data |= {"share": (DIMS, _numpy(parts.share)), "bias": (DIMS[:2], _numpy(parts.bias))}
             if parts.components is not None and parts.component_bias is not None:
@@ -317,7 +334,7 @@ def _coordinates(
         numbers = [-1]
     other = [each.against for each in predicted if each.against is not None]
     if together:
-        text = asked.encoded.sentence.text
+        text = asked.encoded.continued
         first = next((span for span in asked.encoded.spans[asked.positions[0] + 1 :] if span is not None), None)
         tokens = ["".join(tokens) if first is None or asked.answer is None else text[first[0] :].strip()]
         numbers, other = [-1], other[:1]
@@ -325,7 +342,7 @@ def _coordinates(
         "predicted": asked.positions[-1:] if together else asked.positions,
         "predicted_token": ("predicted", tokens),
         "predicted_token_id": ("predicted", numbers),
-        "layer": range(model.anatomy.layers + 1),
+        "layer": range(model.anatomy.chained + 1),
         "source": range(len(asked.encoded.tokens)),
     }
     if other:
@@ -336,6 +353,8 @@ def _coordinates(
     if asked.answer is not None:
         answers = [place >= asked.answer for place in range(len(asked.encoded.tokens))]
         coordinates["source_is_answer"] = "source", answers
+    if model.anatomy.encoder is not None:
+        coordinates |= _of_stacks(model.anatomy, asked)
     if spans is not None:
         coordinates |= {"span": range(len(spans.names)), "span_text": ("span", spans.names)}
         coordinates["source_span"] = "source", spans.of_source
@@ -345,14 +364,23 @@ def _coordinates(
     return coordinates | {f"source_{name}": ("source", values) for name, values in tokens_of(asked.encoded).items()}
 
 
+def _of_stacks(anatomy: Anatomy, asked: Question) -> dict[str, Any]:
+    """Which stack a token stands in, and which one a layer is of: the decoder's come behind the encoder's."""
+    border, count = asked.encoded.batch.split or 0, len(asked.encoded.tokens)
+    sources = [STACKS[place >= border] for place in range(count)]
+    layers = [STACKS[layer > anatomy.chained - anatomy.layers] for layer in range(anatomy.chained + 1)]
+    return {"source_stack": ("source", sources), "layer_stack": ("layer", layers)}
+
+
 def _texts(asked: Question) -> dict[str, str]:
     """The whole text, and of it the answer."""
     encoded = asked.encoded
     texts = said(encoded)
     if asked.answer is None:
         return texts
-    start = next((span[0] for span in encoded.spans[asked.answer :] if span is not None), len(texts["text"]))
-    return texts | {"answer": texts["text"][start:]}
+    text = encoded.continued
+    start = next((span[0] for span in encoded.spans[asked.answer :] if span is not None), len(text))
+    return texts | {"answer": text[start:]}
 
 
 def _numpy(values: Tensor) -> np.ndarray:

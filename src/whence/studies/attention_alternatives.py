@@ -10,7 +10,7 @@ from whence.errors import BadInput, Unsupported
 from whence.models.load import Model
 from whence.plot.encodings import SEPARATOR
 from whence.sentence.alternative import alternative_attention
-from whence.sentence.measure import measure
+from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, by_document, ends_and_middle
 from whence.studies.frame.sentences import Chosen, at_most

@@ -6,7 +6,7 @@ import pandas
 from whence.corpus.annotate import OTHER
 from whence.corpus.open_run import Run
 from whence.corpus.part_moments import all_moments
-from whence.sentence.measure import measure
+from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, estimate, paired
 from whence.studies.attention_alternatives import ALTERNATIVES, REACHED, cells, example, least_alike, reached
 from whence.studies.frame.context import Context, by_document, middle, spearman

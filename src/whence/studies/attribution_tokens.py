@@ -5,7 +5,7 @@ from functools import partial
 import pandas
 
 from whence.plot.drawing import SEPARATOR
-from whence.sentence.measure import measure
+from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, estimate
 from whence.studies.attribution_rows import ITSELF, PAPER, maps_of, run_of, token_rows
 from whence.studies.frame.context import Context, called, ends_and_middle, quartiles

@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 
 from whence.measures.registry import MIXED, WHOLE_BLOCK
-from whence.sentence.measure import measure
+from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, estimate
 from whence.studies.frame.context import Context, called, trend
 from whence.studies.frame.published import ANALYSES as PRINTED

@@ -18,7 +18,7 @@ from whence.models.load import Model
 from whence.plot.why import explained, rows
 from whence.sentence.list_measures import list_measures
 from whence.sentence.lm_head import lm_head
-from whence.sentence.measure import measure
+from whence.sentence.measure import of_text as measure
 from whence.sentence.why import why
 from whence.web.limits import Limits
 

@@ -16,7 +16,8 @@ from whence.measures.registry import given_by, owners, with_options
 from whence.measures.registry import measures as registered
 from whence.models.coded import own_mask
 from whence.models.encode import encode, limit
-from whence.sentence.measure import REMEDY, measure
+from whence.sentence.measure import REMEDY
+from whence.sentence.measure import of_text as measure
 from whence.sentence.rather import measures_given
 from whence.text.sentence import sentence
 from whence.web.answers import TooLarge

@@ -13,7 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import VerificationFailed
+from whence.linear import both
 from whence.linear.secant import Secants, secants
+from whence.linear.steps import Branches
 from whence.measures.takes import Sizes
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
@@ -48,24 +50,28 @@ def decomposition(
     progress: Callable[[int, int], None] | None = None,
 ) -> Decomposition:
     """Every state of these layers as the sum of its sources' vectors, exact; checked against the state itself."""
-    kept = tuple(layers or range(1, anatomy.layers + 1))
+    kept = tuple(layers or range(1, anatomy.chained + 1))
     with torch.no_grad():
-        chain = secants(anatomy, batch, max(kept))
+        chain = _chain(anatomy, batch, max(kept))
         return _Sum.of(chain, kept).pushed(anatomy, _together(anatomy, chain, memory), progress)
+
+
+def _chain(anatomy: Anatomy, batch: Batch, depth: int) -> Secants | both.Secants:
+    return (secants if anatomy.encoder is None else both.secants)(anatomy, batch, depth)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
     """The answer while sources are added to it."""
 
-    chain: Secants
+    chain: Secants | both.Secants
     layers: tuple[int, ...]
     total: Float[Tensor, "layer target m"]
     length: Float[Tensor, "layer target source"]
     signed: Float[Tensor, "layer target source"]
 
     @classmethod
-    def of(cls, chain: Secants, layers: tuple[int, ...]) -> "_Sum":
+    def of(cls, chain: Secants | both.Secants, layers: tuple[int, ...]) -> "_Sum":
         tokens, width = chain.last.shape
         zeros = chain.last.new_zeros
         pair = (len(layers), tokens, tokens)
@@ -74,7 +80,7 @@ class _Sum:
     def pushed(self, anatomy: Anatomy, together: int, progress: Callable[[int, int], None] | None) -> Decomposition:
         tokens = len(self.chain.last)
         for sources in torch.arange(tokens).split(together):
-            self._push(int(sources[0]), int(sources[-1]) + 1, anatomy.causal)
+            self._push(int(sources[0]), int(sources[-1]) + 1, anatomy.causal and anatomy.encoder is None)
             if progress is not None:
                 progress(int(sources[-1]) + 1, tokens)
         bias = self._biases()
@@ -89,7 +95,10 @@ class _Sum:
         vectors[torch.arange(end - begin), torch.arange(begin - first, end - first)] = start
         for layer, block in enumerate(self.chain.blocks, start=1):
             vectors = vectors.to(self.chain.states[layer - 1].device)
-            vectors = (block.among(slice(first, None)) if first else block).push(vectors)
+            if first:
+                assert isinstance(block, Branches), "in two stacks every token may reach every other"
+                block = block.among(slice(first, None))
+            vectors = block.push(vectors)
             if layer in self.layers:
                 self._add(self.layers.index(layer), layer, vectors, slice(first, None), slice(begin, end))
 
@@ -133,7 +142,7 @@ def inside(tokens: int, width: int, neurons: int, number: int) -> int:
     return number * tokens * (WIDE * width + HIDDEN * neurons)
 
 
-def _together(anatomy: Anatomy, chain: Secants, memory: int) -> int:
+def _together(anatomy: Anatomy, chain: Secants | both.Secants, memory: int) -> int:
     tokens, width = chain.last.shape
     neurons = Sizes.of(anatomy, tokens, (1,), {}).neurons
     return together(tokens, width, neurons, chain.last.element_size(), memory)

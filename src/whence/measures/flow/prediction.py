@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import vjp, vmap
 
 from whence.errors import VerificationFailed
-from whence.linear.secant import Backwards
+from whence.linear.both import Made, Passed
 from whence.linear.steps import Branches
 from whence.measures.flow.components import components
 from whence.measures.flow.readout import Readout, of_tokens
@@ -68,7 +68,7 @@ class Way:
     progress: Progress = lambda: None
 
 
-def shares(passed: Backwards, readout: Readout, predicted: Sequence[Predicted], way: Way) -> Shares:
+def shares(passed: Passed, readout: Readout, predicted: Sequence[Predicted], way: Way) -> Shares:
     """What each token's state at each layer gave to these predictions, exact; checked to add up at every layer.
 
     There is one of the `predicted` for every prediction of the readout.
@@ -82,6 +82,7 @@ def shares(passed: Backwards, readout: Readout, predicted: Sequence[Predicted], 
         for block, states in passed:
             covectors, bias = covectors.to(states.device), bias.to(states.device)
             if way.components:
+                assert isinstance(block, Branches), "checked where they are asked for"
                 blocks.append(_by_component(block, states, covectors, bias, way.portion))
             covectors = _pulled(block, covectors, bias, way.portion)
             parts.append(_part(covectors, states))
@@ -141,7 +142,7 @@ def _part(covectors: Float[Tensor, "p t m"], states: Float[Tensor, "t m"]) -> Fl
     return torch.einsum("ptm,tm->pt", covectors, states)
 
 
-def _pulled(block: Branches, covectors: Float[Tensor, "p t m"], bias: Float[Tensor, " p"], portion: int) -> Tensor:
+def _pulled(block: Made, covectors: Float[Tensor, "p t m"], bias: Float[Tensor, " p"], portion: int) -> Tensor:
     parts = zip(covectors.split(portion), bias.split(portion), strict=True)
     return torch.cat([block.pull(part, sums) for part, sums in parts])
 

@@ -40,7 +40,7 @@ class Asked:
     ) -> "Asked":
         tokens = batch.ids.shape[1]
         return cls(
-            _within("layer", layers, 1, anatomy.layers),
+            _within("layer", layers, 1, anatomy.chained),
             _within("target", targets, 0, tokens - 1),
             _within("source", sources, 0, tokens - 1),
             tokens,

@@ -62,11 +62,16 @@ def _grams(block: Block, norm: Norm | None) -> tuple[Float[Tensor, "b s kh h"], 
         own += diagonal @ means[:, :, None]
     batch = len(block.input)
     own = rearrange(own, "(b s) 1 m -> b s m", b=batch)
-    return rearrange(grams, "(b s) g h -> b s g h", b=batch), own if block.targets is None else own[:, block.targets]
+    grams = rearrange(grams, "(b s) g h -> b s g h", b=batch)
+    if block.crosses:
+        return grams, torch.zeros_like(block.input)
+    return grams, own if block.targets is None else own[:, block.targets]
 
 
 def _own_of_sources(block: Block) -> Float[Tensor, "b h s"]:
     """A_ii; zero for sources that are no target."""
+    if block.crosses:
+        return block.attention.new_zeros(*block.attention.shape[:2], block.grouped_values.shape[2])
     if block.targets is None:
         return block.own_weights
     own = block.own_weights.new_zeros(*block.own_weights.shape[:2], block.grouped_values.shape[2])
