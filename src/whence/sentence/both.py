@@ -27,7 +27,7 @@ from whence.models.block import Block
 from whence.models.capture import visit_blocks
 from whence.models.fingerprint import provenance
 from whence.models.given_both import Pair, both_of
-from whence.models.load import Model
+from whence.models.load import Model, loaded
 from whence.models.precision import reported
 from whence.sentence import measure as one
 from whence.sentence.label import labelled
@@ -69,7 +69,7 @@ def measure_both(
     if top is not None:
         raise BadInput("Rows over two texts are not cut to their largest sources; leave top= out, or name targets=.")
     asked = [measures] if isinstance(measures, str | Options) else list(measures)
-    selected, options = chosen(asked, model.gives, model.anatomy.family, model.reasons)
+    selected, options = chosen(asked, loaded(model, two_stacks=True).gives, model.anatomy.family, model.reasons)
     assert model.encoder is not None
     depths = model.encoder.anatomy.layers, model.anatomy.layers
     numbers = [None, None] if layers is None else _of_each(_arguments.layers(layers, 1, max(depths)), depths)

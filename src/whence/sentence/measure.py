@@ -79,7 +79,7 @@ def measure(
         >>> dict(ds.mixing.sizes)
         {'analysis': 5, 'layer': 6, 'target': 1}
     """
-    if loaded(model, two_stacks=True).encoder is not None:
+    if isinstance(model, Model) and model.encoder is not None:
         from whence.sentence.both import measure_both
 
         return measure_both(model, text, measures, layers, targets, top, truncate, memory_limit, progress)

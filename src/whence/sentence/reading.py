@@ -71,7 +71,7 @@ def check_asked(model: Model, kind: str, **asked: object) -> None:
 
 def check_given(model: Model, kind: str) -> None:
     """Refuses a model that has no such head, or one that is not known."""
-    if kind == TOKEN and model.reads != TEXT and model.anatomy.row is not None:
+    if kind == TOKEN and model.reads != TEXT and model.encoder is None and model.anatomy.row is not None:
         raise Unsupported(
             f"{type(model.model).__name__} has no head that scores classes; load it as a model for classification"
             f" (AutoModelForImageClassification, AutoModelForAudioClassification), or ask how similar the"
