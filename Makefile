@@ -41,8 +41,10 @@ js: ## prettier, eslint, tsc and the unit tests of the page's JavaScript, where 
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory node_modules/.ready && npm run --silent check; \
 	else echo "There is no npm on this machine: the JavaScript of the page is not checked."; fi
 
-docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are errors
+docs: $(VENV)/.ready-dev ## build the documentation into site/, warnings are errors; its links, spelling and sentences
 	$(BIN)/zensical build --strict --clean
+	$(BIN)/python docs/check.py
+	$(BIN)/codespell docs src examples benchmarks README.md CHANGELOG.md CONTRIBUTING.md AGENTS.md SECURITY.md
 
 # Two processes with one thread each are faster than two threads for tiny models.
 pytest: $(VENV)/.ready-dev ## the tests alone

@@ -79,8 +79,8 @@ def _shown(value: Any) -> dict[str, str]:
         import vl_convert
 
         return {"image/svg+xml": vl_convert.vegalite_to_svg(value.to_json())}
-    table = {"text/html": value.to_html(border=0)} if type(value).__name__ == "DataFrame" else {}
-    return table | {"text/plain": repr(value)}
+    text = value.to_html(border=0).replace(' class="dataframe"', "") if type(value).__name__ == "DataFrame" else ""
+    return ({"text/html": text} if text else {}) | {"text/plain": repr(value)}
 
 
 def as_page(name: str, found: list[Cell], address: str | None) -> dict[Path, str]:

@@ -138,7 +138,7 @@ def test_moments_are_those_of_the_tokens(run):
     for by, column in (("class", "class"), ("upos", "upos")):
         chosen = moments[(moments.by == by) & (moments["variable"] == "mixing_attn_n")].set_index(["layer", "group"])
         groups = tokens.groupby(["layer", column])["mixing_attn_n"]
-        assert len(chosen) == len(groups)
+        assert len(chosen) == len(groups.size())  # pandas 2 counts the tokens without a label in len(groups)
         for key, values in groups:
             found, wide = chosen.loc[key], values.astype(np.float64)
             assert found["count"] == len(values)
