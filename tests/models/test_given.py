@@ -101,7 +101,7 @@ def test_a_wav_file_is_its_samples(wav2vec2, tmp_path):
     for channels in (1, 2):
         read = whence.measure(wav2vec2, str(written(16_000, channels)), ["mixing"]).mixing
         np.testing.assert_allclose(read, expected, atol=1e-6)
-    with pytest.raises(BadInput, match="'a.wav' has 8,000 samples per second of 16 bits, and 16,000 of 16 bits"):
+    with pytest.raises(BadInput, match=r"'a.wav' has 8,000 samples per second of 16 bits, and 16,000 of 16 bits"):
         whence.measure(wav2vec2, written(8_000), ["mixing"])
     (tmp_path / "b.wav").write_text("no sound")
     with pytest.raises(BadInput, match=r"'b.wav' is no \.wav file that can be read"):

@@ -145,9 +145,9 @@ def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **ext
 
 
 def forward_inputs(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **extra: Any) -> dict[str, Any]:
-    """The inputs of a forward pass that the model accepts."""
+    """The inputs of a forward pass that the model accepts; one around a decoder passes on that nothing is cached."""
     inputs = arguments(model, batch, own_positions) | extra
-    names = accepted(model)
+    names = accepted(model) | ({"use_cache"} if "input_ids" in (batch.inputs or {}) else set())
     return {name: value for name, value in inputs.items() if name in names}
 
 

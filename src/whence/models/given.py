@@ -4,6 +4,7 @@ import base64
 import io
 import wave
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from whence.models.coded import Coded, coded
 from whence.models.encode import Encoded, aligned, encode
 from whence.models.inputs import KINDS, TEXT, of_inputs
 from whence.models.load import Model
+from whence.models.mixed import PIXELS, mixed, mixing_of, pictures
 from whence.models.places import places
+from whence.models.verify import check_pictured
 from whence.text.sentence import Sentence, sentence
 
 LONGEST_NAME = 255  # characters of a file's name and the folders around it
@@ -48,7 +51,7 @@ def is_file(item: str) -> bool:
 def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
     """The tokens of what was given, as the model reads it."""
     if model.reads == TEXT:
-        return _text(model, item, truncate)
+        return pictured(model, inputs_with_picture(model, item)) if has_picture(item) else _text(model, item, truncate)
     inputs = _inputs(model, item)
     batch = of_inputs(model.model, inputs)
     found = places(model.anatomy, batch, model.processor)
@@ -66,6 +69,52 @@ def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
         places=found.coordinates,
         picture=_picture(inputs["pixel_values"], model.processor) if "pixel_values" in inputs else None,
     )
+
+
+def has_picture(item: object) -> bool:
+    """Whether this is a text with a picture: (picture, text), messages with parts, or what a processor made of them."""
+    if isinstance(item, Mapping):
+        return {TEXT, PIXELS} <= item.keys()
+    if isinstance(item, list):
+        return any(isinstance(message, Mapping) and isinstance(message.get("content"), list) for message in item)
+    return isinstance(item, tuple) and len(item) == 2 and not isinstance(item[0], str) and isinstance(item[1], str)
+
+
+def pictured(model: Model, inputs: Processed) -> Encoded:
+    """The tokens of a text with pictures in it, after a pass of the model was checked on them."""
+    encoded = mixed(model.anatomy, model.tokenizer, inputs)
+    check_pictured(model.anatomy, encoded.batch)
+    shown = [_picture(pixels[None], model.processor) for pixels in pictures(model.anatomy, inputs)]
+    return replace(encoded, picture=None if None in shown else "\n".join(filter(None, shown)))
+
+
+def inputs_with_picture(model: Model, item: Any) -> Processed:
+    """As the model's forward pass takes them."""
+    mixing_of(model.anatomy)
+    if isinstance(item, Mapping):
+        return {str(name): torch.as_tensor(value) for name, value in item.items()}
+    if getattr(model.processor, "image_processor", None) is None:
+        raise BadInput(
+            f"{type(model.model).__name__} was loaded without a processor of pictures, so a text with a picture has to"
+            " be given as its inputs; or load it with one: whence.load(model, processor)."
+        )
+    if isinstance(item, list):
+        return _of_messages(model.processor, item)
+    picture, text = _as_picture(model, item[0]), item[1]
+    token = getattr(model.processor, "image_token", None)
+    if (token is None or token not in text) and getattr(model.processor, "chat_template", None):
+        content = [{"type": "image", "image": picture}, {"type": "text", "text": text}]
+        return _of_messages(model.processor, [{"role": "user", "content": content}])
+    placed = text if token is None or token in text else f"{token}{text}"
+    return dict(model.processor(images=[picture], text=[placed], return_tensors="pt"))
+
+
+def _of_messages(processor: Any, messages: list[Any]) -> Processed:
+    settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt", "add_generation_prompt": True}
+    try:
+        return dict(processor.apply_chat_template(messages, **settings))
+    except Exception as error:  # a template is a program of the model's authors and raises what it likes
+        raise BadInput(f"The model's chat template refuses this chat: {str(error).splitlines()[0]}") from error
 
 
 def _text(model: Model, item: object, truncate: bool) -> Encoded:

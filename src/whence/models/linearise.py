@@ -74,7 +74,8 @@ def linearised(
             _check_derivative(anatomy, step)
         start = _start(anatomy, batch, recorder) if embedding_sum else None
         stack = _stack(anatomy, batch, recorder) if anatomy.side_paths else None
-        yield Chain(steps, anatomy.causal, start, stack)
+        # the tokens of a picture may see each other (Gemma 3)
+        yield Chain(steps, anatomy.causal and batch.inputs is None, start, stack)
 
 
 @contextmanager

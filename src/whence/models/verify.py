@@ -127,6 +127,26 @@ def check_ending(model: PreTrainedModel, tower: Tower, anatomy: Anatomy) -> None
         )
 
 
+def check_pictured(anatomy: Anatomy, batch: Batch) -> None:
+    """Refuses a model that was read right with a text alone, and is not with pictures in it: some add parts of them to
+    the states between blocks (Qwen3-VL).
+    """
+    seen = walk(anatomy, batch, partial(_seen, anatomy), logits=True)
+    plain, states = _left_alone(anatomy, batch)
+    assert seen.logits is not None
+    attending = [block for block in seen.blocks if block.attends]
+    limit = LIMITS[plain.dtype]
+    checks = [
+        Check("every block reads what the one before gave", "derivatives", _broken(seen.blocks), 0.0),
+        Check("logits are what the model gives unwatched", "attention", unlike(seen.logits, plain), limit),
+        Check("the last block's states are those unwatched", "attention", apart(seen.blocks[-1].output, states), limit),
+        Check("attention rows sum to one", "rows", max((block.rows for block in attending), default=0.0), limit),
+        Check("block outputs are the sum of their parts", "norms", max(block.parts for block in seen.blocks), limit),
+    ]
+    if failed := [check for check in checks if not check.passed and math.isfinite(check.error)]:
+        raise Unsupported(_sentence(anatomy, failed[0], "with a picture it is not read; give the text alone"))
+
+
 def _contradicts(check: Check, anatomy: Anatomy) -> bool:
     """Whether a failure means that the family's row is wrong; NaN under left padding is the model's own fault, as in
     MPT and BLOOM in float64, while a shift would mean that positions are misread. Quantised weights have no

@@ -53,7 +53,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "finding": (headline(_head(ds)) or finding(ds)).replace(" %", "\N{NO-BREAK SPACE}%"),
         "credit": credit(ds),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items() if name != PICTURE},
-        "causal": int(ds.attrs.get("causal", 0)) == 1,
+        "causal": int(ds.attrs.get("causal", 0)) == 1 and not _looks_ahead(ds),
         "tokens": _tokens(ds),
         "rows": measured(ds),
         "scene": scene(ds, "target") if measured(ds) is None else None,
@@ -118,6 +118,15 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
             ds["target_token"].values, ds["target_word"].values, ds["target_is_special"].values, strict=True
         )
     ]
+
+
+def _looks_ahead(ds: xarray.Dataset) -> bool:
+    """Whether tokens of a picture see each other in a model that otherwise reads from left to right (Gemma 3)."""
+    if "target_row" not in ds.coords or measured(ds) is not None:
+        return False
+    names = [*maps(ds), *head_maps(ds)]
+    orders = (ds[name].transpose(..., "target", "source").values for name in names)
+    return any(bool(np.triu(np.nan_to_num(values), 1).any()) for values in orders)
 
 
 def _head(ds: xarray.Dataset) -> xarray.Dataset:

@@ -10,8 +10,11 @@ from whence._arguments import whole
 from whence.errors import BadInput, TooLong, Unsupported
 from whence.models.coded import Coded, answered, begun_with, coded, followed
 from whence.models.encode import Encoded, aligned, limit
+from whence.models.given import has_picture, inputs_with_picture, pictured
 from whence.models.given_both import Pair, both_of, prefix_of, start_of
+from whence.models.inputs import TEXT
 from whence.models.load import Model
+from whence.models.mixed import longer
 from whence.sentence.lm_head import positions_of
 from whence.text.sentence import Sentence, check, sentence
 
@@ -46,6 +49,8 @@ def question(
     answer: Answer,
     truncate: bool,
 ) -> Question:
+    if has_picture(text):
+        return _with_picture(model, text, position, token, answer)
     parsed = sentence(text)
     longest = limit(model.anatomy, model.tokenizer) if truncate else None
     prompt = coded(model.tokenizer, parsed, longest)
@@ -85,6 +90,26 @@ def question_of_both(
     first = len(pair.source.tokens) + len(prefix.ids)
     places = list(range(first - 1, len(pair.together.tokens) - 1))
     return Question(pair.together, places, continued.ids[len(prefix.ids) :], first)
+
+
+def _with_picture(
+    model: Model, text: object, position: int | Iterable[int] | None, token: int | str | None, answer: Answer
+) -> Question:
+    """The same of a text with a picture in it."""
+    inputs = inputs_with_picture(model, text)
+    if answer.given is None and not answer.generate:
+        encoded = pictured(model, inputs)
+        places = positions_of(model, encoded, position)
+        return Question(encoded, places, None if token is None else [token_number(model, token)] * len(places))
+    _check_answer(position, token, answer)
+    start = inputs[TEXT].shape[1]
+    if answer.generate:
+        ids = _continued(model, {name: value.to(model.device) for name, value in inputs.items()}, answer)[start:]
+    else:
+        given = sentence(answer.given)
+        ids = model.tokenizer(given.text, add_special_tokens=False)["input_ids"] if given.text else list(given.ids)
+    encoded = pictured(model, longer(inputs, ids))
+    return Question(encoded, list(range(start - 1, start - 1 + len(ids))), ids, start)
 
 
 def _is_pair(text: object) -> bool:
@@ -155,13 +180,18 @@ def _generated(model: Model, prompt: Coded, answer: Answer, source: Encoded | No
             f"The prompt and {answer.generate:,} tokens more are {whole:,}, and the model takes at most {longest:,};"
             " generate fewer (generate=) or shorten the prompt."
         )
-    inputs = _inputs(model, torch.tensor([prompt.ids], device=model.device), source)
+    row = _continued(model, _inputs(model, torch.tensor([prompt.ids], device=model.device), source), answer)
+    return followed(model.tokenizer, prompt, row[len(prompt.ids) :])
+
+
+def _continued(model: Model, inputs: dict[str, Tensor], answer: Answer) -> list[int]:
+    """The ids with those of the answer behind them."""
     sampling = {"do_sample": True} if answer.seed is not None else {"do_sample": False, "temperature": None}
     greedy = {} if answer.seed is not None else {"top_p": None, "top_k": None}
     with torch.random.fork_rng(), torch.no_grad():
         if answer.seed is not None:
             torch.manual_seed(answer.seed)
-        row = model.model.generate(
+        row: list[int] = model.model.generate(
             **inputs,
             max_new_tokens=answer.generate,
             num_beams=1,
@@ -169,7 +199,7 @@ def _generated(model: Model, prompt: Coded, answer: Answer, source: Encoded | No
             **sampling,
             **greedy,
         )[0].tolist()
-    return followed(model.tokenizer, prompt, row[len(prompt.ids) :])
+    return row
 
 
 def _inputs(model: Model, ids: Tensor, source: Encoded | None) -> dict[str, Tensor]:
