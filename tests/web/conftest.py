@@ -43,11 +43,11 @@ def models():
 class Running:
     """An explorer on a free port, in a thread."""
 
-    def __init__(self, models, limits=None, token=None, host="127.0.0.1"):
+    def __init__(self, models, limits=None, token=None, host="127.0.0.1", lenses=()):
         from whence.web.app import create
         from whence.web.serve import in_address, settings
 
-        self.app = create(models, limits, token=token)
+        self.app = create(models, limits, token=token, lenses=lenses)
         self.service = self.app.service
         self._server = uvicorn.Server(uvicorn.Config(self.app, host=host, port=0, **settings(self.app.service.limits)))
         self._thread = threading.Thread(target=self._server.run, daemon=True)

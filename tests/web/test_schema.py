@@ -30,6 +30,7 @@ OPERATIONS = (
     "GET /api/netcdf/{keys}",
     "GET /api/why/{key}",
     "GET /api/answer/{key}",
+    "GET /api/lens/{key}",
     "POST /api/page",
 )
 # the first takes nothing that could be wrong

@@ -17,6 +17,7 @@ def serve(
     token: bool = True,
     browse: bool = True,
     tokens: int = 2048,
+    lens: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
     read_only: Annotated[bool, Parameter(negative=())] = False,
     mcp: Annotated[bool, Parameter(negative=())] = False,
     source: Source = Source(),  # noqa: B008  (frozen)
@@ -40,6 +41,8 @@ def serve(
         Open the page in the browser.
     tokens
         Longest sentence taken, in tokens.
+    lens
+        The folder or file of a lens that was fitted to one of the models (whence lens fit), for one more view.
     read_only
         Measure the examples of the page and no other text, for a page that anybody may open.
     mcp
@@ -63,4 +66,4 @@ def serve(
 
         assistant(by_name, limits).run()
     else:
-        serve(by_name, host=host, port=port, hosts=allow_host, limits=limits, token=token, browse=browse)
+        serve(by_name, host=host, port=port, hosts=allow_host, limits=limits, token=token, browse=browse, lenses=lens)

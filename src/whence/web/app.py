@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from os import PathLike
 from typing import Annotated, Any, Literal
 
 import xarray
@@ -18,8 +19,9 @@ from whence.models.load import Model
 from whence.page.bundle import style
 from whence.page.report import page as page_of
 from whence.page.why import payload as _reasons
+from whence.plot.lens import is_read_out
 from whence.plot.why import is_explained
-from whence.web import answers, pages, wire
+from whence.web import answers, lens, pages, wire
 from whence.web.guard import LOOPBACK, Guard
 from whence.web.jobs import Job
 from whence.web.limits import Limits
@@ -73,14 +75,18 @@ class Explorer(FastAPI):
 
 
 def create(
-    models: Mapping[str, Model], limits: Limits | None = None, hosts: Iterable[str] = (), token: str | None = None
+    models: Mapping[str, Model],
+    limits: Limits | None = None,
+    hosts: Iterable[str] = (),
+    token: str | None = None,
+    lenses: Iterable[str | PathLike[str]] = (),
 ) -> Explorer:
     """The application for these models; `hosts` are names it answers to besides those of this machine.
 
-    With a `token` it answers only those who know it.
+    With a `token` it answers only those who know it. `lenses` are files or folders of fitted lenses.
     """
     bounds = limits or Limits()
-    service = Service(models, bounds)
+    service = Service(models, bounds, lens.lenses(lenses, models))
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
@@ -194,6 +200,12 @@ async def why(key: Annotated[Key, Path()], service: Here) -> dict[str, Any]:
     return await asyncio.to_thread(lambda: _reasons(_explained(service.results.get(key))))
 
 
+@router.get("/api/lens/{key}", responses=answers.documented(410))
+async def both_sides(key: Annotated[Key, Path()], service: Here) -> dict[str, Any]:
+    """One hidden token from both sides, as the page reads it: the result of the measure `lens`."""
+    return await asyncio.to_thread(lambda: lens.page(service.results.get(key)))
+
+
 @router.get("/api/answer/{key}", responses=answers.documented(410))
 async def answer(key: Annotated[Key, Path()], service: Here) -> dict[str, Any]:
     """What a decoder said: the result of the measure `answer`."""
@@ -235,7 +247,7 @@ async def saved(page_request: PageRequest, service: Here) -> Response:
 
 
 def _explained(dataset: xarray.Dataset) -> xarray.Dataset:
-    if not is_explained(dataset):
+    if is_read_out(dataset) or not is_explained(dataset):
         raise BadInput("This result is not why a prediction is made; ask for the measure 'why'.")
     return dataset
 

@@ -7,6 +7,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from whence.errors import BadInput, Unsupported
@@ -33,11 +34,13 @@ def serve(
     limits: Limits | None = None,
     token: bool = True,
     browse: bool = False,
+    lenses: Iterable[str | PathLike[str]] = (),
     say: Callable[[str], None] = partial(print, flush=True),  # noqa: B008
 ) -> None:
     """Runs the explorer until it is interrupted. Without a port, the first free one from 8765 on.
 
-    It answers only those who know the `token` in the address it prints, unless that is False.
+    It answers only those who know the `token` in the address it prints, unless that is False. `lenses` are files or
+    folders of fitted lenses.
     """
     try:
         import uvicorn
@@ -53,7 +56,7 @@ def serve(
             )
     listening = _listen(host, port)
     secret = secrets.token_hex(24) if token else None
-    app = create(models, limits, [in_address(name) for name in (host, *hosts)], secret)
+    app = create(models, limits, [in_address(name) for name in (host, *hosts)], secret, lenses)
     app.service.warm()
     address = f"http://{in_address(host)}:{listening.getsockname()[1]}/" + (f"?token={secret}" if secret else "")
     say(f"The explorer: {address}  (Ctrl+C ends it)")

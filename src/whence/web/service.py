@@ -23,6 +23,7 @@ from whence.text.sentence import sentence
 from whence.web.answers import TooLarge
 from whence.web.examples import SHOWN, examples
 from whence.web.jobs import Jobs, Progress
+from whence.web.lens import sides
 from whence.web.lm_head import prediction
 from whence.web.results import Results, key
 from whence.web.unasked import planned
@@ -32,17 +33,19 @@ if TYPE_CHECKING:
     import xarray
 
     from whence.models.load import Model
+    from whence.sentence.lens import Lens
     from whence.text.sentence import Sentence
     from whence.web.limits import Limits
 
 # measures that take longer than the forward pass by far, so that others may go first
-SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout"})
+SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout", "lens"})
 GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
-HEAD, WHY, ANSWER = "lm_head", "why", "answer"
+HEAD, WHY, ANSWER, LENS = "lm_head", "why", "answer", "lens"
 ALONE = {
     HEAD: "What every stage of the LM head says, and the head after every layer.",
     WHY: "What each token, at each layer, gave to a prediction.",
     ANSWER: "What a decoder says next.",
+    LENS: "Whence one hidden token came, and what it is disposed to say by a lens that the explorer was given.",
 }
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
@@ -83,8 +86,8 @@ class Ask(BaseModel):
 class Service:
     """The models, what was measured with them, and what is being measured."""
 
-    def __init__(self, models: Mapping[str, Model], limits: Limits):
-        self.models, self.limits = dict(models), limits
+    def __init__(self, models: Mapping[str, Model], limits: Limits, lenses: Mapping[str, Lens] | None = None):
+        self.models, self.limits, self.lenses = dict(models), limits, dict(lenses or {})
         self.results = Results(limits.kept)
         self.jobs = Jobs(limits.waiting, limits.seconds)
         self._pace = {model.id: _guess(model) for model in models.values()}
@@ -117,7 +120,9 @@ class Service:
         """What can be asked for, and the limits."""
         abouts = {name: row.about for name, row in registered().items()} | ALONE
         measures = {name: {"about": text, "slow": cost([name]) > 0} | planned(name) for name, text in abouts.items()}
-        models = [_described(name, model) | {"pace": self._pace[model.id]} for name, model in self.models.items()]
+        models = [
+            _described(name, model, self.lenses) | {"pace": self._pace[model.id]} for name, model in self.models.items()
+        ]
         offered = examples({model.anatomy.causal for model in self.models.values()})
         return {
             "models": models,
@@ -151,6 +156,8 @@ class Service:
             dataset = reasons(model, parsed, options, truncate, self.limits.memory, progress)
         elif names == [ANSWER]:
             dataset = answer(model, parsed, options, progress)
+        elif names == [LENS]:
+            dataset = sides(model, self.lenses[model.id], parsed, options, truncate, progress)
         else:
             began = time.monotonic()
             configured = with_options(names, options)
@@ -181,6 +188,8 @@ class Service:
             raise Unsupported(f"The model {model.id!r} has no LM head that could be read.")
         if ANSWER in names and not model.anatomy.causal:
             raise Unsupported(f"The model {model.id!r} does not write on; an answer is asked of a decoder.")
+        if LENS in names and model.id not in self.lenses:
+            raise Unsupported(f"No lens of {model.id!r} was given; fit one (whence lens fit), and serve it (--lens).")
         if WHY in names and not measures_given(model):
             raise Unsupported(f"What a prediction of the model {model.id!r} is made of cannot be told.")
 
@@ -222,6 +231,7 @@ _FIELDS = {
     HEAD: ("positions",),
     WHY: ("positions", "against", "rather", "chat", "answer", "spans"),
     ANSWER: ("chat", "answer", "more"),
+    LENS: ("positions",),
 }
 _FIRST: dict[str, Any] = {"model": "", "text": WARM, "measures": [WHY], "rather": True, "positions": [1]}
 
@@ -245,7 +255,7 @@ def _guess(model: Model) -> float:
     return GUESS * model.anatomy.layers * model.anatomy.width**2
 
 
-def _described(name: str, model: Model) -> dict[str, Any]:
+def _described(name: str, model: Model, lenses: Mapping[str, Lens]) -> dict[str, Any]:
     anatomy = model.anatomy
     return {
         "name": name,
@@ -261,6 +271,7 @@ def _described(name: str, model: Model) -> dict[str, Any]:
             *({HEAD} & model.gives),
             *([WHY] if measures_given(model) else []),
             *([ANSWER] if anatomy.causal and HEAD in model.gives else []),
+            *([LENS] if model.id in lenses else []),
         ],
     }
 

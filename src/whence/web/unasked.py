@@ -39,6 +39,7 @@ PLAN: dict[str, Unasked] = {
     "null": Unasked(3, most=300),
     "value_rank": Unasked(3),
     "lm_head": Unasked(4, positions=True),
+    "lens": Unasked(7, positions=True, read="lens", view="sides"),
     "decomposition": Unasked(5, most=80, view="flow"),
     "contribution": Unasked(
         6,

@@ -207,3 +207,21 @@ test("no event changes the record it is given", () => {
   next(shown, { kind: "gone" });
   assert.equal(JSON.stringify(shown), frozen);
 });
+
+const sides = row({ stage: 4, positions: true, read: "lens", view: "sides" });
+
+test("both sides are asked of the token that was chosen last, or of the mask", () => {
+  const here = known.models.map((model) => ({ ...model, measures: ["first", "sides"] })),
+    all = { ...known, measures: { ...measures, sides }, models: here },
+    event = (asked) => ({ kind: "address", asked: { model: "one", text: "a b [MASK]", ...asked } });
+  let state = next(start(all), event({}));
+  state = answered(state);
+  assert.deepEqual(todo(state).body.positions, [2]);
+  assert.equal(awaited(state, "sides"), "sides");
+  const task = todo(state);
+  state = next(state, { kind: "arrived", task, key: "k", data: { trace: 1 } });
+  assert.deepEqual(state.slots.main.data["lensed"], { trace: 1 });
+  assert.equal(todo(state), null);
+  state = next(state, event({ asked: "1,0" }));
+  assert.deepEqual(todo(state).body.positions, [0]);
+});

@@ -2,6 +2,7 @@
 // The page: opens the data, keeps one selection, lets the chosen view draw itself.
 
 import * as bar from "./views/bar.js";
+import * as bridge from "./views/bridge.js";
 import * as compare from "./views/compare.js";
 import { open } from "./core/data.js";
 import { h, hide } from "./core/dom.js";
@@ -27,7 +28,7 @@ import * as why from "./views/why.js";
  */
 
 /** Named as in the table of whence.page.payload, which knows what each needs. @type {Record<string, View>} */
-const PANELS = { why, left, whence, flow, maps, heads, prediction, perturb, compare };
+const PANELS = { why, left, whence, flow, maps, heads, prediction, bridge, perturb, compare };
 /** What each is called, and the question it answers. @type {Record<string, [string, string]>} */
 const NAMES = {
   why: ["Why this token", "What is the prediction made of, and where in depth does it fall?"],
@@ -37,6 +38,7 @@ const NAMES = {
   maps: ["Who from whom", "Who takes how much from whom?"],
   heads: ["Heads", "What do the heads do?"],
   prediction: ["LM head", "What is predicted, and since when?"],
+  bridge: ["Both sides", "Where did one hidden token come from, and what is it disposed to say?"],
   perturb: ["What if", "What does a change of the sentence change?"],
   compare: ["Compare", "Do two measures, or two models, agree?"],
 };
@@ -110,6 +112,7 @@ function draw(frame, data, state) {
   const palette = data.palette[state.shade];
   const more = {
     why: data.why || state.live?.awaited("hero"),
+    bridge: data.lensed || state.live?.awaited("sides"),
     perturb: state.live || data.beside?.edited,
     prediction: state.live?.predicts(data.attrs.model),
   };

@@ -28,7 +28,7 @@ import { number, percent } from "./scale.js";
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
  *   terms: Record<string, string>, signed: Record<string, string[]>, steps: Record<string, string>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
- *   why?: any, scene?: import("./patches.js").Scene | null,
+ *   why?: any, lensed?: any, scene?: import("./patches.js").Scene | null,
  *   cache: Map<string, any> }} Data
  * @typedef {(data: Data, name: string, layer: number, head?: number | "mean") => Float32Array} OneMap
  */
@@ -49,7 +49,7 @@ export async function open(payload, { bytes = null, before = null } = {}) {
   for (const [name, one] of Object.entries(payload.beside ?? {})) beside[name] = await open(one);
   const why = payload.why ? await open(payload.why) : before?.why;
   const kept = { variables: { ...before?.variables, ...variables }, cache: before?.cache ?? new Map() };
-  return { ...payload, ...kept, beside, why };
+  return { ...payload, ...kept, beside, why, lensed: before?.lensed };
 }
 
 /** The map of one layer, target by source. What a causal model cannot see is NaN. @type {OneMap} */

@@ -53,6 +53,11 @@ export async function reasons(key, signal) {
   return open(await read(await reached(`/api/why/${key}`, { signal }), "json", signal));
 }
 
+// One hidden token from both sides: the result with this key.
+export async function lensed(key, signal) {
+  return read(await reached(`/api/lens/${key}`, { signal }), "json", signal);
+}
+
 // What a decoder said: the result with this key.
 export async function answer(key, signal) {
   return read(await reached(`/api/answer/${key}`, { signal }), "json", signal);

@@ -1,7 +1,7 @@
 // @ts-check
 // The explorer: draws what is there and dispatches what happens; what follows from it is decided in next.js.
 
-import { Refused, about, answer, measured, netcdf, page, reasons, received } from "./api.js";
+import { Refused, about, answer, lensed, measured, netcdf, page, reasons, received } from "./api.js";
 import { cut } from "../core/data.js";
 import { h } from "../core/dom.js";
 import { form } from "./form.js";
@@ -101,7 +101,7 @@ async function work(task, own) {
 
 /** @param {Task} task @param {string} key @param {import("./next.js").Slot} slot */
 function result({ read, body }, key, slot, signal) {
-  const apart = { why: reasons, answer };
+  const apart = { why: reasons, answer, lens: lensed };
   if (read) return apart[read](key, signal);
   const got = Object.fromEntries(body.measures.map((name) => [name, key]));
   return received(keys({ ...slot, got: { ...slot.got, ...got } }), slot.data, signal);

@@ -151,6 +151,7 @@ function arrived(state, { task, key, data }) {
 const RESULTS = {
   why: ({ data }, why) => ({ data: { ...data, why } }),
   answer: (_, answer) => ({ answer }),
+  lens: ({ data }, lensed) => ({ data: { ...data, lensed } }),
 };
 
 /** @param {Slot} slot @param {Task} task */
@@ -243,6 +244,15 @@ function request(known, slot, measures, places) {
 /** What a request for a prediction says besides. @type {Record<string, (slot: Slot) => Record<string, any>>} */
 const FIELDS = {
   answer: (slot) => ({ chat: slot.ask.chat === "1", answer: answerOf(slot), more: more(slot) }),
+  lens: ({ ask, data }) => {
+    const all = positions(ask, data),
+      chosen = ask.asked
+        .split(",")
+        .filter(Boolean)
+        .map(Number)
+        .filter((place) => all.includes(place));
+    return { positions: (chosen.length ? chosen : all).slice(-1) }; // the one that was chosen last
+  },
   why: (slot) => {
     const { chat, rather, spans } = slot.ask,
       answer = answerOf(slot);
