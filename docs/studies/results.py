@@ -10,7 +10,7 @@ PICTURES = HERE.parent / "pictures"
 # the pictures a page shows
 SHOWN = {
     "mixing": ("mixing_means", "mixing_by_type", "mixing_depth"),
-    "attention-identifiability": ("correlation_by_length", "attention_by_type"),
+    "attention-identifiability": ("correlation_by_length", "attention_by_type", "alternative_attention"),
     "attribution": ("own_0", "neighbours_0", "tracked"),
     "token-identifiability": (
         "identity_rates",
@@ -18,6 +18,7 @@ SHOWN = {
         "identity_neighbours_linear_cosine",
     ),
     "lm-head": ("head_spearman", "head_hits", "head_changes", "head_lens"),
+    "lens": ("lens_cloze", "lens_rank"),
     "referee": ("referee_comprehensiveness",),
     "lost": ("lost_layers", "lost_associations"),
     "correlates": ("coreference", "open_closed", "between_measures"),
@@ -39,7 +40,7 @@ def _page(name: str, folder: Path, found: dict) -> str:
     ]
     lines = [
         f"## On the built-in model ({about['data']}, {sample})\n",
-        "| | finding of the paper | here |\n|---|---|---|",
+        "| | finding | here |\n|---|---|---|",
         *rows,
         "",
         *(_picture(name, folder, picture) for picture in SHOWN[name]),

@@ -121,7 +121,7 @@ def texts(context: Context) -> pandas.DataFrame:
     for count in range(1, len(lens.groups)):
         part = replace(lens, groups=lens.groups[:count], texts=lens.texts[:count])
         same = (best(part) == whole).mean(axis=1)
-        rows += [(sum(part.texts), str(layer), share) for layer, share in zip(layers, same, strict=True)]
+        rows += [(sum(part.texts), f"layer {layer}", share) for layer, share in zip(layers, same, strict=True)]
     return pandas.DataFrame(rows, columns=["texts", "layer", "same"])
 
 

@@ -47,7 +47,9 @@ def _named(words: pandas.DataFrame) -> dict[int, str]:
     """Powers of ten, each with the word whose rank is nearest."""
     ranks = words["rank"]
     powers = [10**power for power in range(len(str(int(ranks.max())))) if 10**power >= ranks.min()]
-    return {power: f"{power:,}\n{words['token'][(ranks - power).abs().idxmin()]}" for power in powers}
+    whole = words[words["token"].str.isalpha()]
+    named = whole if len(whole) else words
+    return {power: f"{power:,}\n{named['token'][(named['rank'] - power).abs().idxmin()]}" for power in powers}
 
 
 def frequency_beside(context: Context) -> pandas.DataFrame:
