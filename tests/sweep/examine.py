@@ -97,8 +97,9 @@ def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]
         whence.lm_head(model, TEXT, position=1)
     batch = encode(model.anatomy, model.tokenizer, sentence(TEXT)).batch
     seen = trace(model.anatomy, batch, logits=True)
+    read = untouched if model.tower is None else untouched.get_submodule(model.tower.part)  # the one that reads text
     found = []
-    if not _close(seen.logits, _first(untouched(**_arguments(untouched, batch)))):
+    if not _close(seen.logits, _first(read(**_arguments(read, batch)))):
         found.append("logits")
     theirs = _outputs(model, batch)
     weights = [block.attention for block in seen.blocks if block.attends]
