@@ -72,15 +72,18 @@ class Attending:
         return self._rows(self.mask, targets, slice(0, self.key.shape[2]))
 
     def in_chunks(self, size: int) -> tuple[Float[Tensor, "b t h e"], "Attending"]:
-        """What the heads give, and this with the margins of the weights."""
+        """What the heads give, and this with the margins of the weights.
+
+        Of a decoder the last queries see most sources. They go first, so that what they leave has room for the others.
+        """
         outputs, margins = [], []
-        for targets in torch.arange(self.query.shape[2], device=self.query.device).split(size):
+        for targets in reversed(torch.arange(self.query.shape[2], device=self.query.device).split(size)):
             sources = self._seen(targets)
             output, weights = self._of(targets, sources)
             outputs.append(output)
             margins.append(Margins.of(weights, targets - sources.start, sources.start == 0))
             del weights  # before the next are made
-        return torch.cat(outputs, dim=1), replace(self, margins=Margins.joined(margins))
+        return torch.cat(outputs[::-1], dim=1), replace(self, margins=Margins.joined(margins[::-1]))
 
     def _of(self, targets: Int[Tensor, " t"], sources: slice) -> tuple[Tensor, Tensor]:
         key, value = self.key[:, :, sources], self.value[:, :, sources]
