@@ -7,6 +7,7 @@ BENCHMARKS = (
     "forward",
     "call",
     "norms",
+    "pictures",
     "effective",
     "jacobian",
     "targets",

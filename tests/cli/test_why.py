@@ -15,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 import whence
-from tests import tiny
+from tests import tiny, towers
 from tests.families import build
 from whence.cli import run
 from whence.plot.terminal_why import picture
@@ -49,6 +49,35 @@ def called(monkeypatch, capsys, builtin):
         return code, said.out, said.err
 
     return call
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A tiny ViT in a folder with its processor, and a picture."""
+    from PIL import Image
+    from transformers import AutoModelForImageClassification
+    from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+    folder = tmp_path_factory.mktemp("classifier")
+    towers.build("vit", AutoModelForImageClassification).save_pretrained(folder)
+    ViTImageProcessorPil(size=towers.SIDE).save_pretrained(folder)
+    pixels = np.random.RandomState(0).randint(0, 256, (40, 50, 3)).astype("uint8")
+    Image.fromarray(pixels).save(folder / "a.png")
+    return str(folder)
+
+
+def test_a_picture_is_a_file(called, classifier, tmp_path):
+    page = tmp_path / "page.html"
+    code, said, _ = called(f"{classifier}/a.png", "--model", classifier, "--out", str(page))
+    assert code == 0 and re.search(r"“LABEL_\d” is predicted with", said) and "[CLS]" in said
+    assert page.read_text().count("data:image/png;base64,") == 1
+    code, said, _ = called(f"{classifier}/a.png", "--model", classifier, "--json")
+    assert code == 0 and json.loads(said)["predicts"] == "class"
+    for wrong in (["a word"], [str(page)]):
+        code, _, error = called(*wrong, "--model", classifier)
+        assert code == 2 and "is no file of a picture" in error and "\n" not in error.strip()
+    code, _, error = called("ada bo", "--image", f"{classifier}/a.png")
+    assert code == 2 and "reads no pictures, and one was given" in error
 
 
 def in_a_terminal(columns, *arguments):

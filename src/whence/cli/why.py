@@ -26,6 +26,7 @@ def why(
     text: str | None = None,
     *,
     pair: str | None = None,
+    image: Path | None = None,
     chat: Path | None = None,
     answer: str | None = None,
     generate: int = 0,
@@ -61,6 +62,7 @@ def why(
     whence why "A man is eating." --model EMBEDDING_MODEL --similar-to "Someone has a meal."
     whence why cat.png --model CLASSIFIER_OF_PICTURES
     whence why cat.png --model CLIP_MODEL --similar-to "a photo of a cat"
+    whence why "What is in this picture?" --image cat.png --model VISION_LANGUAGE_MODEL --generate 10
 
     Parameters
     ----------
@@ -69,6 +71,8 @@ def why(
         standard input. For a model that reads pictures or sounds, the file of one.
     pair
         A second text that the model reads together with the first: for a reranker, the document behind the query.
+    image
+        The file of a picture that stands before the text, for a decoder that reads pictures in its texts.
     chat
         A .json file with a list of messages, {"role": "user", "content": "a text"}, instead of a text.
     answer
@@ -135,13 +139,17 @@ def why(
         "truncate": truncate,
         "memory_limit": None if memory_limit is None else int(memory_limit * 1e9),
     } | ({} if measures is None else {"measures": measures})
-    dataset = _explained(_question(text, pair, chat), asked, layers, source)
+    dataset = _explained(_question(text, pair, image, chat), asked, layers, source)
     _written(dataset, page, open_page)
     _print_json(dataset, layers) if json else _print(dataset, layers, page)
 
 
-def _question(text: str | None, pair: str | None, chat: Path | None) -> Any:
-    """The text, a pair, or the messages of a chat."""
+def _question(text: str | None, pair: str | None, image: Path | None, chat: Path | None) -> Any:
+    """The text, a pair, a picture with its text, or the messages of a chat."""
+    if image is not None:
+        if pair is not None or chat is not None:
+            raise BadInput("A picture stands before one text; give it without --pair and --chat.")
+        return image, text_of(text, "why")
     if chat is None:
         return text_of(text, "why") if pair is None else (text_of(text, "why"), pair)
     if text is not None or pair is not None:
