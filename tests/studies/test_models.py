@@ -21,6 +21,7 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 DATA = {
     "lm-head": ["lama:{samples}/statements.jsonl"],
     "correlates": ["conllu:{samples}/treebank.conllu"],
+    "lens": ["text:{long}"],
     "attribution": ["text:{texts}", "conllu:{samples}/treebank.conllu"],
 }
 
@@ -56,7 +57,10 @@ def findings(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_on_two_models(name, texts, tmp_path):
-    data = [source.format(samples=SAMPLES, texts=texts) for source in DATA.get(name, ["text:{texts}"])]
+    long = [text for text in tiny.texts(120, longest=50) if len(text.split()) > 26]
+    (tmp_path / "long.txt").write_text("\n\n".join(long[:20]))
+    paths = {"samples": SAMPLES, "texts": texts, "long": tmp_path / "long.txt"}
+    data = [source.format(**paths) for source in DATA.get(name, ["text:{texts}"])]
     models = [tiny.model(num_hidden_layers=3) for _ in range(2)]
     whence.study(name, models, data, tmp_path / "out", quick=True)
     found = findings(tmp_path / "out")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import altair
 import pandas
 
-from whence.plot.palette import FURNITURE, SEQUENTIAL, Theme
+from whence.plot.palette import FURNITURE, Theme, amount
 from whence.plot.style import named_color
 
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ def steps(names: Sequence[str], theme: Theme) -> list[str]:
     numbers = [int(match[1]) for name in names if (match := _STEP.fullmatch(name))]
     if len(numbers) < len(names) or len(names) < 2:
         return []
-    ramp = SEQUENTIAL[theme][3:]
     places = {number: place / (len(names) - 1) for place, number in enumerate(sorted(numbers))}
-    return [ramp[round(places[number] * (len(ramp) - 1))] for number in numbers]
+    return [amount(0.5 + 0.5 * places[number], theme) for number in numbers]
 
 
 def distinct(colors: Sequence[str | None]) -> list[str]:

@@ -11,6 +11,7 @@ import torch
 from whence.corpus.lens import LENGTH, SKIP
 from whence.corpus.lens import lens as fitted
 from whence.corpus.questions import question_of
+from whence.errors import BadInput
 from whence.measures.registry import DERIVATIVES
 from whence.sealed import digest
 from whence.sentence.lens import JACOBIAN, LOGIT, TUNED, Lens
@@ -30,7 +31,10 @@ NAMES = {JACOBIAN: "Jacobian lens", LOGIT: "logit lens", TUNED: "tuned lens"}
 def _texts(context: Context) -> tuple[list, list]:
     """Those that the lens is fitted to, and the next, which it is read with."""
     fit, read = context.amount(*FIT), context.amount(*READ)
-    chosen = list(Chosen(context.corpus, fit + read, at_most(WORDS, LEAST)))
+    try:
+        chosen = list(Chosen(context.corpus, fit + read, at_most(WORDS, LEAST)))
+    except BadInput:
+        chosen = []
     if len(chosen) < fit + 4:
         raise Absent(f"the corpus has {len(chosen)} texts of at least {LEAST} words, and {fit + 4} are needed")
     return chosen[:fit], chosen[fit:]
