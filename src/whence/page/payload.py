@@ -56,7 +56,7 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "causal": int(ds.attrs.get("causal", 0)) == 1 and not _looks_ahead(ds),
         "tokens": _tokens(ds),
         "rows": measured(ds),
-        "scene": scene(ds, "target") if measured(ds) is None else None,
+        "scene": scene(ds, "target"),
         "layers": ds["layer"].values.tolist() if "layer" in ds.coords else [],
         "heads": int(ds.sizes.get("head", 0)),
         "maps": maps(ds),

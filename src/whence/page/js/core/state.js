@@ -130,11 +130,13 @@ export function moved(state, asked) {
 
 /** The token a page opens on: the mask, else the last that stands for text and was measured. @param {Data} data */
 export function opening({ tokens, rows, scene, causal }) {
-  if (scene && !causal)
-    return Math.max(
-      tokens.findIndex(({ special }) => special),
+  if (scene && !causal) {
+    const first = Math.max(
+      tokens.findIndex(({ special }) => special), // [CLS]
       0,
-    ); // [CLS]
+    );
+    return (rows?.includes(first) ?? true) ? first : rows[0];
+  }
   const mask = tokens.findIndex((token) => /^[[<]mask[\]>]$/i.test(token.text));
   if (mask >= 0 && (rows?.includes(mask) ?? true)) return mask;
   const places = rows ?? [...tokens.keys()];
