@@ -58,8 +58,8 @@ whole: $(VENV)/.ready-dev ## the tests that run the longest studies whole, which
 mutants: $(VENV)/.ready-dev ## sixty faults put into a copy of measures and corpus, one at a time: do the tests notice? (40 minutes)
 	OMP_NUM_THREADS=1 nice $(RUN) tests.mutants
 
-bench: $(VENV)/.ready-dev ## the benchmarks
-	$(RUN) benchmarks
+bench: $(VENV)/.ready-dev ## the benchmarks; JSON=FILE writes their figures there, with the facts of the machine
+	$(RUN) benchmarks $(if $(JSON),--json $(JSON))
 
 studies: $(VENV)/.ready-dev ## every study in full on the built-in model and DATA, into studies/ (hours; resumes)
 	$(BIN)/whence study attention-identifiability --data text:$(DATA)/enwiki/excerpt_5MB.txt --out studies/attention-identifiability

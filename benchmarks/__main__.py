@@ -1,7 +1,9 @@
-"""python -m benchmarks [NAME ...]: every figure is a ratio measured in one run, never an absolute time."""
+"""python -m benchmarks [NAME ...] [--json FILE]: figures are ratios measured in one run, never an absolute time."""
 
+import argparse
 import importlib
 import sys
+from pathlib import Path
 
 BENCHMARKS = (
     "forward",
@@ -21,16 +23,32 @@ BENCHMARKS = (
     "lens",
     "explorer",
     "scale",
+    "peers",
 )
 
 
-def main(names: list[str]) -> None:
-    wrong = [name for name in names if name not in BENCHMARKS]
-    if wrong:
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures there, with the machine's facts"
+    )
+    asked = parser.parse_args()
+    if wrong := [name for name in asked.names if name not in BENCHMARKS]:
         sys.exit(f"There is no benchmark {wrong[0]!r}; there are: {', '.join(BENCHMARKS)}.")
-    for name in names or BENCHMARKS:
-        print(f"\n== {name}", flush=True)
-        importlib.import_module(f"benchmarks.{name}").main()
+    names = asked.names or list(BENCHMARKS)
+    if asked.json is None:
+        for name in names:
+            run(name)
+        return
+    from benchmarks.record import written
+
+    written(asked.json, names, run)
 
 
-main(sys.argv[1:])
+def run(name: str) -> None:
+    print(f"\n== {name}", flush=True)
+    importlib.import_module(f"benchmarks.{name}").main()
+
+
+main()

@@ -21,7 +21,7 @@ from tests.families import build
 from whence import cli
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "docs/tutorial.md", *sorted((ROOT / "docs/howto").glob("*.md"))]
+PAGES = [ROOT / "docs/tutorial.md", ROOT / "docs/hour.md", *sorted((ROOT / "docs/howto").glob("*.md"))]
 BLOCK = re.compile(
     r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<kind>python|pycon|sh)\n(?P<code>.*?)^```", re.M | re.S
 )
@@ -62,7 +62,7 @@ def hub(request, monkeypatch):
     monkeypatch.setattr(importlib.import_module("whence.models.load"), "load", load)
 
 
-LONG = ("context", "checkpoints")  # a real decoder is read from GGUF, and runs are made: `make whole`
+LONG = ("context", "checkpoints", "hour")  # a real decoder is read from GGUF, and runs are made: `make whole`
 
 
 @pytest.mark.parametrize(

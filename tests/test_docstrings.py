@@ -9,6 +9,7 @@ import pytest
 
 import whence
 from whence.measures import options
+from whence.plot import charts
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 VERBS = [name for name in whence._VERBS if name != "progress"]  # whose example is a bar
@@ -20,11 +21,19 @@ def examples(name, docstring):
     return found
 
 
-@pytest.mark.parametrize("name", VERBS)
+CHARTS = ("overview", "mixing_grid", "mixing_lines", "maps", "write")
+PUBLIC = {
+    **{name: getattr(whence, name) for name in VERBS},
+    **{f"stats.{name}": getattr(whence.stats, name) for name in whence.stats.__all__},
+    **{f"charts.{name}": getattr(charts, name) for name in CHARTS},
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = []
-    doctest.DocTestRunner().run(examples(name, getattr(whence, name).__doc__), out=said.append)
+    doctest.DocTestRunner().run(examples(name, PUBLIC[name].__doc__), out=said.append)
     assert not said, "".join(said)
 
 
@@ -42,9 +51,9 @@ def parameters(function):
     )
 
 
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("name", PUBLIC)
 def test_every_parameter_is_explained(name):
-    has, explained = parameters(getattr(whence, name))
+    has, explained = parameters(PUBLIC[name])
     assert has <= explained, f"{name} does not explain {has - explained}"
     assert explained <= has, f"{name} explains {explained - has}, which it does not take"
 

@@ -28,6 +28,7 @@ class Wrapper:
 # package and class -> where the model is
 WRAPPERS = {
     "nnsight.LanguageModel": Wrapper("_module", "tokenizer"),
+    "nnsight.TransformersModel": Wrapper("_module", "tokenizer"),  # what LanguageModel becomes as of 0.8
     "transformer_lens.TransformerBridge": Wrapper("original_model", "tokenizer", inside="_original_component"),
 }
 

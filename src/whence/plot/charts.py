@@ -23,7 +23,20 @@ INK = FURNITURE["light"]["ink"]
 
 
 def overview(ds: xarray.Dataset) -> Any:
-    """What a text says at a glance: the mixing ratios of all layers, or without them a map of the last layer."""
+    """What a text says at a glance: the mixing ratios of all layers, or without them a map of the last layer.
+
+    Args:
+        ds: what `whence.measure` gives
+
+    Returns:
+        An Altair chart.
+
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention", "mixing"])
+        >>> from whence.plot import charts
+        >>> charts.overview(ds).to_dict()["mark"]["type"]
+        'rect'
+    """
     flat = flattened(ds)
     names = [str(name) for name in flat.data_vars if {"layer", "target", "source"} <= set(flat[name].dims)]
     if "mixing" not in flat and not names:
@@ -36,7 +49,21 @@ def overview(ds: xarray.Dataset) -> Any:
 
 
 def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> Any:
-    """Layers x tokens, coloured by the share that came from other tokens; the last layer on top."""
+    """Layers x tokens, coloured by the share that came from other tokens; the last layer on top.
+
+    Args:
+        ds: what `whence.measure` gives
+        analysis: which of the analyses; the most complete one unless given
+
+    Returns:
+        An Altair chart.
+
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention", "mixing"])
+        >>> from whence.plot import charts
+        >>> charts.mixing_grid(ds, "attn_n").to_dict()["mark"]["type"]
+        'rect'
+    """
     ds = flattened(ds)
     analysis = analysis or mixing_analysis(ds)
     values = _at(ds["mixing"], "analysis", analysis)
@@ -58,7 +85,20 @@ def _dotted(chart: altair.Chart, rows: pandas.DataFrame) -> Any:
 
 
 def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
-    """Mean mixing ratio by layer, a line per analysis, labelled directly."""
+    """Mean mixing ratio by layer, a line per analysis, labelled directly.
+
+    Args:
+        ds: what `whence.measure` gives
+
+    Returns:
+        An Altair chart.
+
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention", "mixing"])
+        >>> from whence.plot import charts
+        >>> len(charts.mixing_lines(ds).layer)
+        2
+    """
     ds = flattened(ds)
     mean = ds["mixing"].mean("target")
     names = [str(name) for name in ds["analysis"].values]
@@ -81,6 +121,21 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     """Targets x sources of one layer, side by side; heads averaged unless one is named. Rows read from columns.
 
     Maps of one unit share their limits, so that a colour means the same amount in each.
+
+    Args:
+        ds: what `whence.measure` gives
+        names: of the maps: attention, attn_n, contribution, …
+        layer: 1 is the first
+        head: one of them
+
+    Returns:
+        An Altair chart.
+
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention", "mixing"])
+        >>> from whence.plot import charts
+        >>> len(charts.maps(ds, ["attention"], layer=6, head=0).hconcat)
+        1
     """
     ds = flattened(ds)
     by_name = {name: _map(_at(_named(ds, name), "layer", layer), head) for name in names}
@@ -105,7 +160,20 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
 
 
 def write(chart: Any, path: str | Path) -> None:
-    """By the file's ending: .svg, .pdf, .png, .html, .json; a page carries all it needs and opens offline."""
+    """By the file's ending: .svg, .pdf, .png, .html, .json; a page carries all it needs and opens offline.
+
+    Args:
+        chart: what a function of this module gives, changed or not
+        path: the file; what is there is replaced
+
+    Returns:
+        None.
+
+    Examples:
+        >>> ds = whence.measure(whence.load(), "Paris is a city.", ["attention", "mixing"])
+        >>> from whence.plot import charts
+        >>> charts.write(charts.mixing_grid(ds), "grid.svg")
+    """
     options: dict[str, dict[str, Any]] = {".html": {"inline": True}, ".png": {"scale_factor": 2}}
     chart.save(path, **options.get(Path(path).suffix, {}))
 

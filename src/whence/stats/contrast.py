@@ -39,6 +39,30 @@ def contrasts(
     p_permutation    share of random labellings with a difference as large. With `cluster`, of random signs of the
                      documents' own differences (only documents with both groups count), and `low`, `high` come from
                      resampled documents instead of Welch's interval
+
+    Args:
+        table: rows to compare, such as `run.tokens`
+        value: the column of numbers, or several
+        group: the column that says which group a row is in
+        by: columns whose combinations are kept apart; () for none
+        pairs: which groups are compared; every two unless given
+        cluster: the column of documents, whose rows belong together
+        correction: holm, fdr, or None: for all rows together
+        level: of the intervals
+        permutations: how many labellings the permutation test draws
+        resamples: how many times documents are drawn again
+        seed: of what is drawn
+
+    Returns:
+        A DataFrame with a row for every value, combination of `by`, and two groups.
+
+    Examples:
+        >>> import pandas
+        >>> table = pandas.DataFrame({"layer": 1, "kind": ["noun", "verb"] * 4, "document": [0, 0, 1, 1, 2, 2, 3, 3]})
+        >>> table["mixing"] = [0.1, 0.3, 0.2, 0.4, 0.2, 0.5, 0.1, 0.4]
+        >>> found = whence.stats.contrasts(table, "mixing", "kind", cluster="document")
+        >>> found[["first", "second", "difference"]].round(2).values.tolist()
+        [['noun', 'verb', -0.25]]
     """
     share("level", level)
     resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)

@@ -32,6 +32,29 @@ def correlations(
     """Every two of the columns: the coefficient, its p-value (rows taken to be independent) and a bootstrap interval.
 
     The bootstrap resamples documents where `cluster` names them, else rows.
+
+    Args:
+        table: rows to compare, such as `run.tokens`
+        values: the columns, every two of which are compared
+        by: columns whose combinations are kept apart; () for none
+        method: spearman or pearson
+        cluster: the column of documents, whose rows belong together
+        correction: holm, fdr, or None: for all rows together
+        level: of the intervals
+        resamples: how many times documents are drawn again
+        seed: of what is drawn
+
+    Returns:
+        A DataFrame with a row for every two columns and combination of `by`.
+
+    Examples:
+        >>> import pandas
+        >>> table = pandas.DataFrame({"layer": 1, "kind": ["noun", "verb"] * 4, "document": [0, 0, 1, 1, 2, 2, 3, 3]})
+        >>> table["mixing"] = [0.1, 0.3, 0.2, 0.4, 0.2, 0.5, 0.1, 0.4]
+        >>> table["attention"] = -table.mixing
+        >>> found = whence.stats.correlations(table, ["mixing", "attention"], cluster="document")
+        >>> round(float(found.r[0]), 2)
+        -1.0
     """
     if method not in METHODS:
         raise BadInput(f"A correlation is one of {', '.join(METHODS)}, and {method!r} was given.")

@@ -23,6 +23,25 @@ def means(
     """Mean, spread and interval of each value for each combination of `by`.
 
     The interval comes from resampled documents (`cluster`), or from Student's t, which takes rows to be independent.
+
+    Args:
+        table: rows to compare, such as `run.tokens`
+        value: the column of numbers, or several
+        by: columns whose combinations are kept apart; () for none
+        cluster: the column of documents, whose rows belong together
+        level: of the intervals
+        resamples: how many times documents are drawn again
+        seed: of what is drawn
+
+    Returns:
+        A DataFrame with a row for every value and combination of `by`; the interval is `low`, `high`.
+
+    Examples:
+        >>> import pandas
+        >>> table = pandas.DataFrame({"layer": 1, "kind": ["noun", "verb"] * 4, "document": [0, 0, 1, 1, 2, 2, 3, 3]})
+        >>> table["mixing"] = [0.1, 0.3, 0.2, 0.4, 0.2, 0.5, 0.1, 0.4]
+        >>> whence.stats.means(table, "mixing", by="kind", cluster="document")[["kind", "n", "mean"]].values.tolist()
+        [['noun', 4, 0.15], ['verb', 4, 0.4]]
     """
     share("level", level)
     resamples, seed = whole("resamples", resamples, 1, DRAWS), seed_of(seed)

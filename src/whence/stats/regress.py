@@ -29,6 +29,26 @@ def regressions(
 
     Numbers enter as they are, yes/no as 1/0, names as one column per name but the first, called TERM=NAME. With
     `cluster` the errors allow for documents whose rows belong together; else for unequal variances (HC3).
+
+    Args:
+        table: rows to compare, such as `run.tokens`
+        value: the column of numbers, or several
+        terms: the columns that explain it
+        by: columns whose combinations are kept apart; () for none
+        cluster: the column of documents, whose rows belong together
+        correction: holm, fdr, or None: for all rows together
+        level: of the intervals
+
+    Returns:
+        A DataFrame with a row for every term and combination of `by`.
+
+    Examples:
+        >>> import pandas
+        >>> table = pandas.DataFrame({"layer": 1, "kind": ["noun", "verb"] * 4, "document": [0, 0, 1, 1, 2, 2, 3, 3]})
+        >>> table["mixing"] = [0.1, 0.3, 0.2, 0.4, 0.2, 0.5, 0.1, 0.4]
+        >>> found = whence.stats.regressions(table, "mixing", ["kind"], cluster="document")
+        >>> found[["term", "coefficient"]].round(2).values.tolist()
+        [['intercept', 0.15], ['kind=verb', 0.25]]
     """
     import statsmodels.api as models
 
