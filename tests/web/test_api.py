@@ -73,7 +73,7 @@ def test_what_can_be_asked_for(client, models):
     assert set(found["models"][0]["measures"]) <= set(found["measures"])
     assert set(PLAN) <= set(found["measures"])
     stages = {name: row["stage"] for name, row in found["measures"].items()}
-    assert stages["mixing"] == 0 and stages["attention"] == 3 and stages["value_zeroing"] is None
+    assert stages["mixing"] == 0 and stages["attention"] == 4 and stages["value_zeroing"] is None
     assert [name for name, row in found["measures"].items() if row["view"] == "flow"] == ["decomposition"]
     assert found["measures"]["contribution"]["most"] == 40 and "{tokens}" in found["measures"]["contribution"]["offer"]
 
@@ -114,6 +114,22 @@ def test_long_texts_travel_as_steps(client, models):
     expected = whence.measure(models[TINY], text, ["attention"])["attention"].values
     assert header["variables"]["attention"]["kind"] == "int16"
     assert np.abs(arrays["attention"] - expected).max() < 1e-4
+
+
+def test_one_layer_of_a_text_too_long_for_all(client, models):
+    key, _ = finished(client, ask(client, measures=["map"], layer=2))
+    expected = whence.measure(models[TINY], TEXT, ["attention"])["attention"].sel(layer=2)
+    for head, values in [("mean", expected.mean("head")), *((place, expected.sel(head=place)) for place in range(4))]:
+        header, arrays = unpacked(client.get(f"/api/map/{key}/{head}").content)
+        assert header["layers"] == [2] and header["head_maps"] == ["attention"] and header["heads"] == 1
+        assert np.allclose(arrays["attention"], values.values[None, None], atol=1e-6)
+    assert "There is no head 4" in sentence_of(client.get(f"/api/map/{key}/4"))
+    other, _ = finished(client, ask(client))
+    assert "ask for the measure 'map'" in sentence_of(client.get(f"/api/map/{other}/mean"))
+    assert "name it (layer)" in sentence_of(ask(client, measures=["map"]))
+    assert "asked for alone" in sentence_of(ask(client, measures=["map", "mixing"], layer=1))
+    found = ask(client, measures=["map"], layer=9).json()
+    assert "layer" in (found.get("error") or events(client, found["ticket"])[-1][1]["error"])
 
 
 def test_a_pair_is_read_as_one(client):

@@ -25,7 +25,7 @@ from whence.web import answers, lens, pages, wire
 from whence.web.guard import LOOPBACK, Guard
 from whence.web.jobs import Job
 from whence.web.limits import Limits
-from whence.web.results import Gone
+from whence.web.results import Gone, one_head
 from whence.web.service import ALONE, WHENCE, Ask, Service
 
 TICK = 0.1  # seconds between looks at the progress of a job
@@ -214,6 +214,20 @@ async def answer(key: Annotated[Key, Path()], service: Here) -> dict[str, Any]:
         raise BadInput("This result is no answer; ask for the measure 'answer'.")
     ended = bool(dataset.attrs["ended"])
     return {"tokens": dataset["token"].values.tolist(), "text": dataset.attrs["answer"], "ended": ended}
+
+
+@router.get(
+    "/api/map/{key}/{head}",
+    response_class=Response,
+    responses={200: {"content": {BINARY: {}}}, **answers.documented(410)},
+)
+async def one_map(
+    key: Annotated[Key, Path()], head: Annotated[Literal["mean"] | int, Path()], service: Here
+) -> Response:
+    """One head's attention, or the mean of all, of a result of the measure `map`; packed as results are."""
+    dataset = service.results.get(key)
+    body = await asyncio.to_thread(lambda: wire.packed(one_head(dataset, head)))
+    return Response(body, media_type=BINARY)
 
 
 @router.get(

@@ -6,7 +6,7 @@ import json
 import threading
 from collections import OrderedDict
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from whence.errors import BadInput, WhenceError
 from whence.measures.registry import ANALYSES
@@ -92,6 +92,19 @@ def merge(datasets: list[xarray.Dataset]) -> xarray.Dataset:
     for dataset in datasets:
         parameters |= json.loads(str(dataset.attrs["parameters"]))
     return merged.assign_attrs(measures=",".join(measures), parameters=json.dumps(parameters, sort_keys=True))
+
+
+def one_head(dataset: xarray.Dataset, head: Literal["mean"] | int) -> xarray.Dataset:
+    """The attention of one layer, of one of its heads or the mean of all."""
+    if "attention" not in dataset or dataset.sizes["layer"] != 1:
+        raise BadInput("This result is no map of one layer; ask for the measure 'map'.")
+    heads = dataset.sizes["head"]
+    if head != "mean" and not 0 <= head < heads:
+        raise BadInput(f"There is no head {head}; there are {heads}, counted from 0.")
+    maps = dataset["attention"]
+    if head != "mean":
+        return dataset[["attention"]].isel(head=[head])
+    return dataset[["attention"]].isel(head=[0]).assign(attention=maps.mean("head", skipna=False).expand_dims(head=[0]))
 
 
 def _same_analyses(datasets: list[xarray.Dataset]) -> list[xarray.Dataset]:

@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 # measures that take longer than the forward pass by far, so that others may go first
 SLOW = frozenset({"block", "alti", "value_zeroing", "minimum_simplex", "rollout", "lens"})
 GUESS = 4e-9  # seconds of contribution per layer, squared width and squared token, until it was measured here
-HEAD, WHY, ANSWER, LENS = "lm_head", "why", "answer", "lens"
+HEAD, WHY, ANSWER, LENS, MAP = "lm_head", "why", "answer", "lens", "map"
 ALONE = {
     HEAD: "What every stage of the LM head says, and the head after every layer.",
     WHY: "What each token, at each layer, gave to a prediction.",
     ANSWER: "What a decoder says next.",
     LENS: "Whence one hidden token came, and what it is disposed to say by a lens that the explorer was given.",
+    MAP: "The attention of one layer, for texts that are too long for that of all layers.",
 }
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
 BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
@@ -79,6 +80,8 @@ class Ask(BaseModel):
     "The numbers of the answer's tokens, whose predictions `why` is about."
     more: Annotated[int, Field(ge=1, le=64)] = 8
     "How many tokens the measure `answer` adds to them."
+    layer: Annotated[int, Field(ge=1)] | None = None
+    "The layer of the measure `map`."
     spans: Literal["word", "line", "sentence", "paragraph", "turn"] | None = None
     "By what `why` sums up."
 
@@ -158,6 +161,9 @@ class Service:
             dataset = answer(model, parsed, options, progress)
         elif names == [LENS]:
             dataset = sides(model, self.lenses[model.id], parsed, options, truncate, progress)
+        elif names == [MAP]:
+            where = {"layers": [options["layer"]], "truncate": truncate, "progress": progress}
+            dataset = self._dataset(model, parsed, ["attention"], **where)
         else:
             began = time.monotonic()
             configured = with_options(names, options)
@@ -184,7 +190,9 @@ class Service:
         alone = [name for name in names if name in ALONE]
         if alone and len(names) > 1:
             raise BadInput(f"The measure {alone[0]!r} is asked for alone, because its axes are its own.")
-        if alone and HEAD not in model.gives:
+        if MAP in names and not given_by(model.gives, ["attention"]):
+            raise Unsupported(f"The model {model.id!r} has no attention that could be read.")
+        if alone and MAP not in names and HEAD not in model.gives:
             raise Unsupported(f"The model {model.id!r} has no LM head that could be read.")
         if ANSWER in names and not model.anatomy.causal:
             raise Unsupported(f"The model {model.id!r} does not write on; an answer is asked of a decoder.")
@@ -232,11 +240,14 @@ _FIELDS = {
     WHY: ("positions", "against", "rather", "chat", "answer", "spans"),
     ANSWER: ("chat", "answer", "more"),
     LENS: ("positions",),
+    MAP: ("layer",),
 }
 _FIRST: dict[str, Any] = {"model": "", "text": WARM, "measures": [WHY], "rather": True, "positions": [1]}
 
 
 def _asked(query: Ask, name: str) -> dict[str, Any]:
+    if name == MAP and query.layer is None:
+        raise BadInput("The measure 'map' is of one layer; name it (layer).")
     return {field: getattr(query, field) for field in _FIELDS[name]}
 
 
@@ -270,6 +281,7 @@ def _described(name: str, model: Model, lenses: Mapping[str, Lens]) -> dict[str,
             *given_by(model.gives, registered()),
             *({HEAD} & model.gives),
             *([WHY] if measures_given(model) else []),
+            *([MAP] if given_by(model.gives, ["attention"]) else []),
             *([ANSWER] if anatomy.causal and HEAD in model.gives else []),
             *([LENS] if model.id in lenses else []),
         ],

@@ -13,7 +13,7 @@ class Unasked:
 
     stage: int | None = None
     most: int | None = None
-    "tokens up to which it is measured unasked"
+    "tokens up to which it is measured unasked; of `map`, up to which that of all layers is"
     offer: str = ""
     "what is said instead for more of them; `{tokens}` of them take `{time}`"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -30,19 +30,20 @@ class Unasked:
 # Effective and null attention are large and seldom needed for long texts; the decomposition, by which the flow is
 # drawn, takes seconds; contributions are as accurate as hovering shows, and take the longest by far.
 PLAN: dict[str, Unasked] = {
-    "attention": Unasked(3, most=600),
+    "attention": Unasked(4, most=600),
     "mixing": Unasked(0),
     "answer": Unasked(1, read="answer"),
-    "why": Unasked(2, positions=True, read="why", view="hero"),
-    "norms": Unasked(3, most=600, view="sources"),
-    "effective": Unasked(3, most=300),
-    "null": Unasked(3, most=300),
-    "value_rank": Unasked(3),
-    "lm_head": Unasked(4, positions=True),
-    "lens": Unasked(7, positions=True, read="lens", view="sides"),
-    "decomposition": Unasked(5, most=80, view="flow"),
+    "map": Unasked(2, most=600, read="map"),
+    "why": Unasked(3, positions=True, read="why", view="hero"),
+    "norms": Unasked(4, most=600, view="sources"),
+    "effective": Unasked(4, most=300),
+    "null": Unasked(4, most=300),
+    "value_rank": Unasked(4),
+    "lm_head": Unasked(5, positions=True),
+    "lens": Unasked(8, positions=True, read="lens", view="sides"),
+    "decomposition": Unasked(6, most=80, view="flow"),
     "contribution": Unasked(
-        6,
+        7,
         most=40,
         offer="Contribution, from the input through all layers, is not measured unasked for more than 40 tokens: "
         "{tokens} take {time}.",

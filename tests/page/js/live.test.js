@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { EMPTY, asksOf, duration, isBefore, keys, next } from "../../../src/whence/page/js/live/next.js";
+import { EMPTY, asksOf, duration, isBefore, isLong, keys, next } from "../../../src/whence/page/js/live/next.js";
 import { awaited, offer, positions, start, todo } from "../../../src/whence/page/js/live/next.js";
 
 const row = (more) => ({
@@ -25,6 +25,7 @@ const measures = {
   places: row({ stage: 2, positions: true }),
   long: row({ stage: 3, most: 3, view: "flow", offer: "{tokens} take {time}.", options: { error: 0.05 } }),
   seldom: row({}),
+  layer: row({ stage: 0.5, most: 3, read: "map" }),
 };
 /** @type {any} */
 const known = {
@@ -224,4 +225,19 @@ test("both sides are asked of the token that was chosen last, or of the mask", (
   assert.equal(todo(state), null);
   state = next(state, event({ asked: "1,0" }));
   assert.deepEqual(todo(state).body.positions, [0]);
+});
+
+test("a map of one layer is asked for of a long text alone, when a layer is named, and again for another head", () => {
+  const far = (text, place) => at(start(known), { text, far: place });
+  assert.ok(!finished(far("a b", "2 mean")).asked.includes("layer"));
+  assert.ok(!finished(far("a b c d", "")).asked.includes("layer"));
+  const { state, asked } = finished(far("a b c d", "2 mean"));
+  assert.deepEqual(asked.slice(0, 3), ["first", "layer", "large+small"]); // alone, and before what nobody asked for
+  /** @type {any} */
+  const [four, two] = ["a b c d", "a b"].map((text) => ({ attrs: { model: "one" }, tokens: tokens(text) }));
+  assert.deepEqual([isLong(known, four), isLong(known, two)], [true, false]);
+  const other = at(state, { text: "a b c d", far: "2 1" }),
+    task = todo(other);
+  assert.deepEqual([task.body.layer, task.body.measures, task.far], [2, ["layer"], "2 1"]);
+  assert.equal(todo(next(other, { kind: "refused", slot: "main", error: "No.", status: 422, task }))?.far ?? "", "");
 });

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { lookup, pooled } from "../../../src/whence/page/js/core/pixels.js";
+import { bands, lookup, pooled } from "../../../src/whence/page/js/core/pixels.js";
 import { limit, scale } from "../../../src/whence/page/js/core/scale.js";
 
 const whole = (down, across) => ({ firstRow: 0, firstColumn: 0, down, across });
@@ -47,4 +47,28 @@ test("colours looked up are those of the scale", () => {
 test("the end of the scale of very many values is that of a part of them", () => {
   const values = Float32Array.from({ length: 2_000_000 }, (_, at) => ((at * 7919) % 1000) / 1000);
   assert.equal(limit(values), 1);
+});
+
+test("bands are all of a map, one after the other, and none has more cells than it may", () => {
+  for (const [down, across, most] of [
+    [2000, 2000, 200_000],
+    [3, 7, 5],
+    [12, 12, 1000],
+    [1, 5000, 10],
+  ]) {
+    const found = bands({ ...whole(down, across), firstRow: 4 }, most);
+    let row = 4;
+    for (const band of found) {
+      assert.equal(band.firstRow, row);
+      assert.ok(band.down * band.across <= Math.max(most + across, across));
+      row += band.down;
+    }
+    assert.equal(row, down + 4);
+  }
+});
+
+test("pooled band by band, what stands out is seen as well", () => {
+  const value = (row, column) => (row === 1234 && column === 56 ? -3 : 0.1),
+    seen = bands(whole(2000, 2000), 200_000).map((band) => pooled(value, band, 300, 15).values);
+  assert.equal(seen.flatMap((values) => [...values]).filter((one) => one === -3).length, 1);
 });

@@ -6,6 +6,7 @@ import * as bridge from "./views/bridge.js";
 import * as compare from "./views/compare.js";
 import { open } from "./core/data.js";
 import { h, hide } from "./core/dom.js";
+import * as far from "./views/far.js";
 import * as flow from "./views/flow.js";
 import * as header from "./views/header.js";
 import * as heads from "./views/heads.js";
@@ -113,22 +114,25 @@ function draw(frame, data, state) {
   const more = {
     why: data.why || state.live?.awaited("hero"),
     bridge: data.lensed || state.live?.awaited("sides"),
+    maps: state.live?.long(data),
     perturb: state.live || data.beside?.edited,
     prediction: state.live?.predicts(data.attrs.model),
   };
   const views = Object.keys(PANELS).filter((name) => data.panels.includes(name) || more[name]);
   /** @type {string[][]} */
   const titles = views.map((name) => [name, ...NAMES[name]]);
-  const view = chosen(state.view, titles);
+  const view = chosen(state.view, titles),
+    /** @type {View} */
+    panel = view === "maps" && !data.panels.includes("maps") ? far : PANELS[view];
   header.render(frame.header, data, state, palette);
   tabs.render(frame.list, titles, view, (name) => state.set({ view: name }));
-  bar.render(frame.choices, data, state, PANELS[view]?.perHead?.(data, state) ?? false, PANELS[view] === why);
+  bar.render(frame.choices, data, state, panel?.perHead?.(data, state) ?? false, [why, far].includes(panel));
   for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
   for (const [name, { whole }] of frame.panels)
     hide(whole, name !== view, frame.list.querySelector("[aria-selected=true]"));
   if (frame.drawn !== data) notes.render(frame.notes, data);
   frame.drawn = data;
-  if (view) PANELS[view].render(frame.panels.get(view).inner, data, state, palette);
+  if (view) panel.render(frame.panels.get(view).inner, data, state, palette);
 }
 
 function section(root, name) {

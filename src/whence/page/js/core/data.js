@@ -28,7 +28,7 @@ import { number, percent } from "./scale.js";
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
  *   terms: Record<string, string>, signed: Record<string, string[]>, steps: Record<string, string>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
- *   why?: any, lensed?: any, scene?: import("./patches.js").Scene | null,
+ *   far?: Data & { key: string }, why?: any, lensed?: any, scene?: import("./patches.js").Scene | null,
  *   cache: Map<string, any> }} Data
  * @typedef {(data: Data, name: string, layer: number, head?: number | "mean") => Float32Array} OneMap
  */
@@ -49,6 +49,7 @@ export async function open(payload, { bytes = null, before = null } = {}) {
   for (const [name, one] of Object.entries(payload.beside ?? {})) beside[name] = await open(one);
   const why = payload.why ? await open(payload.why) : before?.why;
   const kept = { variables: { ...before?.variables, ...variables }, cache: before?.cache ?? new Map() };
+  if (before?.far) Object.assign(kept, { far: before.far });
   return { ...payload, ...kept, beside, why, lensed: before?.lensed };
 }
 

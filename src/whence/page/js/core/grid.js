@@ -3,7 +3,7 @@
 
 import { MONO, SANS, fitted, h, once, svg, textWidth } from "./dom.js";
 import { LONGEST, closer, gridLayout, isCompact } from "./layout.js";
-import { lookup, pooled } from "./pixels.js";
+import { bands, lookup, pooled } from "./pixels.js";
 import { inkOn } from "./scale.js";
 import { walkable } from "./walk.js";
 
@@ -39,6 +39,7 @@ import { walkable } from "./walk.js";
 
 const MOST_CELLS = 1500,
   MOST_SMALL = 300; // more cells than this become one image on screen; without numbers sooner
+const BAND = 100_000; // cells that are painted within a frame
 const SHARP = 1.5; // pixels of an image for one of the page, at most
 const LABEL = 12,
   SMALL = 11; // font sizes
@@ -58,7 +59,7 @@ export function grid(container, spec, palette) {
     sizes = sized(spec),
     compact = isCompact(sizes, room);
   const around = compact ? closer(sizes, room, spec.selected) : null;
-  show(parts.whole, spec, draw(spec, palette, room, { compact, around }), palette);
+  show(parts.whole, spec, draw(spec, palette, room, { compact, around, soon: true }), palette);
   parts.close.element.hidden = parts.caption.hidden = !compact;
   if (!compact) return;
   const [first, end] = around.columns;
@@ -107,9 +108,10 @@ export function sized({ rows, columns, corner, square, side, flagged, wide, tall
 
 /**
  * @param {Spec} spec @param {Palette} palette @param {number} room
- * @param {import("./layout.js").Part & { around?: import("./layout.js").Part, cells?: number }} part
+ * @param {import("./layout.js").Part & { around?: import("./layout.js").Part, cells?: number, soon?: boolean }} part
+ *   `soon`: large maps are painted after the frame, band by band
  */
-function draw(spec, palette, room, { around = null, cells, ...part }) {
+function draw(spec, palette, room, { around = null, cells, soon = false, ...part }) {
   const at = gridLayout(sized(spec), room, part),
     { left, top, wide, tall, width, height, across, down } = at,
     compact = part.compact ?? false;
@@ -120,7 +122,7 @@ function draw(spec, palette, room, { around = null, cells, ...part }) {
     ...{ "aria-hidden": "true", "font-family": SANS },
   });
   picture.append(svg("rect", { ...whole, stroke: palette.line }));
-  picture.append(across * down > most ? image(spec, at) : rectangles(spec, at));
+  picture.append(across * down > most ? image(spec, at, soon) : rectangles(spec, at));
   if (!(compact && spec.square)) picture.append(rowLabels(spec, at, palette));
   if (!compact) picture.append(columnLabels(spec, at, palette));
   if (spec.corner) {
@@ -161,22 +163,43 @@ function rectangles(spec, at) {
   return svg("g", {}, all, words);
 }
 
-/** @param {Spec} spec @param {At} at */
-function image(spec, at) {
+/** The cells as images, a band of rows each. @param {Spec} spec @param {At} at @param {boolean} soon */
+function image(spec, at, soon) {
   const known = pixelled.get(spec.values),
     key = [spec.scale.color(0), spec.scale.limit, at.firstRow, at.firstColumn, at.down, at.across].join(" ");
-  const href = known?.key === key ? known.href : pixels(spec, at);
-  if (spec.values) pixelled.set(spec.values, { key, href });
-  return svg("image", {
-    ...{ href, x: at.left, y: at.top, width: at.across * at.wide, height: at.down * at.tall },
-    ...{ preserveAspectRatio: "none", "image-rendering": "pixelated" },
+  const tiles = known?.key === key ? known.tiles : bands(at, BAND).map((part) => ({ part, href: "" }));
+  if (spec.values) pixelled.set(spec.values, { key, tiles });
+  const images = tiles.map(({ part, href }) => {
+    const { x, y } = at.box({ row: part.firstRow, column: part.firstColumn });
+    return svg("image", {
+      ...{ href: href || null, x, y, width: at.across * at.wide, height: part.down * at.tall },
+      ...{ preserveAspectRatio: "none", "image-rendering": "pixelated" },
+    });
   });
+  const paint = (place) => {
+    const tile = tiles[place];
+    tile.href ||= pixels(spec, at, tile.part);
+    images[place].setAttribute("href", tile.href);
+  };
+  const missing = [...tiles.keys()].filter((place) => !tiles[place].href);
+  if (soon && tiles.length > 1) inFrames(missing, paint);
+  else missing.forEach(paint);
+  return svg("g", {}, ...images);
 }
 const pixelled = new WeakMap();
 
+/** One after the other, one in a frame. @param {number[]} places @param {(place: number) => void} paint */
+function inFrames([place, ...rest], paint) {
+  if (place === undefined) return;
+  paint(place);
+  requestAnimationFrame(() => inFrames(rest, paint));
+}
+
 // One pixel per cell, or per block of cells where there are more than anybody could see.
-function pixels(spec, at) {
-  const { values, wide, high } = pooled(spec.value, at, SHARP * Math.max(at.across * at.wide, 1)),
+function pixels(spec, at, part) {
+  const most = SHARP * Math.max(at.across * at.wide, 1),
+    rows = Math.ceil((SHARP * Math.max(at.down * at.tall, 1) * part.down) / at.down),
+    { values, wide, high } = pooled(spec.value, part, most, rows),
     canvas = h("canvas", { width: wide, height: high }),
     context = canvas.getContext("2d"),
     block = context.createImageData(wide, high),

@@ -10,10 +10,12 @@ const STEPS = 255;
 /**
  * The values of a part of a map, at most so many rows and columns of them: each stands for a block of cells and is the
  * one farthest from zero, so that a thin line stays in sight; NaN where a block has no value.
- * @param {(row: number, column: number) => number} value @param {Part} part @param {number} most
+ * @param {(row: number, column: number) => number} value @param {Part} part @param {number} most  columns
+ * @param {number} rows  at most
  */
-export function pooled(value, { firstRow, firstColumn, down, across }, most) {
-  const [high, wide] = [down, across].map((count) => Math.min(count, Math.max(Math.floor(most), 1))),
+export function pooled(value, { firstRow, firstColumn, down, across }, most, rows = most) {
+  const few = (count, limit) => Math.min(count, Math.max(Math.floor(limit), 1)),
+    [high, wide] = [few(down, rows), few(across, most)],
     found = new Float32Array(high * wide).fill(NaN);
   for (let row = 0; row < down; row++) {
     const start = Math.floor((row * high) / down) * wide;
@@ -24,6 +26,18 @@ export function pooled(value, { firstRow, firstColumn, down, across }, most) {
     }
   }
   return { values: found, wide, high };
+}
+
+/**
+ * A part of a map cut into bands of rows with so many cells at most, so that none takes long to paint.
+ * @param {Part} part @param {number} most @returns {Part[]}
+ */
+export function bands({ firstRow, firstColumn, down, across }, most) {
+  const count = Math.min(Math.max(Math.ceil((down * across) / most), 1), Math.max(down, 1)),
+    edge = (at) => Math.round((at * down) / count);
+  return Array.from({ length: count }, (_, at) => ({
+    ...{ firstRow: firstRow + edge(at), firstColumn, down: edge(at + 1) - edge(at), across },
+  }));
 }
 
 /**

@@ -7,7 +7,7 @@
  *   head: number | "mean", view: string, show: string, map: string, maps: string, minus: string, tiles: string,
  *   flow: string, links: string, keep: any, field: string, against: string, theme: string, other?: string,
  *   edited?: string, asked?: string, at: any, depth: any, rather?: string, chat?: string, generate?: string,
- *   spans?: string, first?: Record<string, string>,
+ *   spans?: string, far?: string, first?: Record<string, string>,
  *   set(changes: Record<string, any>): void, address(): string, follow(data: Data): void,
  *   save(): void }} State  the selection, the same for every view: `layer` is a place among
  *   the layers, `shade` the theme as drawn, `live` what a live page can be asked for, `keep` a share or ""
@@ -38,6 +38,7 @@ const WRITE = { layer: (value, data) => data.layers[value] };
 // What was asked for, beside what is selected: only a live page has them.
 export const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
 ASKED.push("rather", "chat", "generate", "spans"); // of the prediction
+ASKED.push("far"); // the layer and the head of the map of a long text
 
 const PLACES = ["layer", "token", "source", "head", "at", "depth"]; // mean nothing in another sentence
 

@@ -41,7 +41,16 @@ export async function measured(ask, { told, signal }) {
 // The results with these keys as one sentence; arrays it had `before` are not sent again.
 export async function received(keys, before, signal) {
   const have = Object.keys(before?.variables ?? {}).join(",");
-  const answer = await reached(`/api/results/${keys.join(",")}?have=${encodeURIComponent(have)}`, { signal });
+  return arrays(`/api/results/${keys.join(",")}?have=${encodeURIComponent(have)}`, before, signal);
+}
+
+// The attention of one layer, of a head or the mean of all: of the result with this key.
+export async function oneMap(key, head, signal) {
+  return arrays(`/api/map/${key}/${head}`, null, signal);
+}
+
+async function arrays(address, before, signal) {
+  const answer = await reached(address, { signal });
   const buffer = await read(answer, "arrayBuffer", signal),
     length = new DataView(buffer).getUint32(0, true);
   const payload = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));

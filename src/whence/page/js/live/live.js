@@ -1,12 +1,12 @@
 // @ts-check
 // The explorer: draws what is there and dispatches what happens; what follows from it is decided in next.js.
 
-import { Refused, about, answer, lensed, measured, netcdf, page, reasons, received } from "./api.js";
+import { Refused, about, answer, lensed, measured, netcdf, oneMap, page, reasons, received } from "./api.js";
 import { cut } from "../core/data.js";
 import { h } from "../core/dom.js";
 import { form } from "./form.js";
 import { download } from "../core/leave.js";
-import { EMPTY, asksOf, awaited, isBefore, isOpen, keys, next, offer, start, todo } from "./next.js";
+import { EMPTY, asksOf, awaited, isBefore, isLong, isOpen, keys, next, offer, start, todo } from "./next.js";
 import { mount } from "../page.js";
 import { moved, selected, text } from "../core/state.js";
 
@@ -100,8 +100,9 @@ async function work(task, own) {
 }
 
 /** @param {Task} task @param {string} key @param {import("./next.js").Slot} slot */
-function result({ read, body }, key, slot, signal) {
-  const apart = { why: reasons, answer, lens: lensed };
+function result({ read, body, far }, key, slot, signal) {
+  const map = async () => ({ ...(await oneMap(key, far.split(" ")[1], signal)), key: far });
+  const apart = { why: reasons, answer, lens: lensed, map };
   if (read) return apart[read](key, signal);
   const got = Object.fromEntries(body.measures.map((name) => [name, key]));
   return received(keys({ ...slot, got: { ...slot.got, ...got } }), slot.data, signal);
@@ -144,6 +145,9 @@ const actions = {
   ask: (changes) => beside(changes),
   answer: () => ({ ...state.slots.main.answer, open: todo(state) !== null && isOpen(state.slots.main) }),
   can: (model) => ({ answer: modelOf(model)?.causal ?? false, chat: modelOf(model)?.chat ?? false }),
+  long: (data) => isLong(state.known, data),
+  heads: (model) => modelOf(model)?.heads ?? 0,
+  busy: () => todo(state) !== null,
   edit: (changed) => here({ edited: changed }),
   other: (model) => beside({ other: model }),
 };

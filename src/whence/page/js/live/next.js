@@ -6,10 +6,12 @@ import { said } from "../core/data.js";
 /**
  * @typedef {import("../core/data.js").Data} Data
  * @typedef {{ model: string, text: string, pair: string, measures: string, truncate: string, once: string,
- *   asked: string, rather: string, chat: string, generate: string, spans: string }} Ask  as it stands in the address
+ *   asked: string, rather: string, chat: string, generate: string, spans: string, far: string }} Ask  as it stands in
+ *   the address; `far` is a layer and a head
  * @typedef {{ about: string, slow: boolean, stage: number | null, most: number | null, offer: string,
  *   options: Record<string, any>, positions: boolean, read: string, view: string }} Measure
- * @typedef {{ name: string, measures: string[], mask: boolean, causal: boolean, chat: boolean, pace: number }} Model
+ * @typedef {{ name: string, heads: number, measures: string[], mask: boolean, causal: boolean, chat: boolean,
+ *   pace: number }} Model
  * @typedef {{ name: string, text: string, about: string, causal: boolean, elsewhere: string }} Example  `elsewhere` is
  *   what it is called beside those of the other kind of model
  * @typedef {{ models: Model[], measures: Record<string, Measure>, examples: Example[] }} Known  what the server says
@@ -20,8 +22,8 @@ import { said } from "../core/data.js";
  *   one sentence; `got` has the key of the result that holds a measure, `apart` of one that is read by itself, `bodies`
  *   the requests that may have to be made anew
  * @typedef {{ main: Slot, edited: Slot, other: Slot }} Slots
- * @typedef {{ slot: keyof Slots, body: Record<string, any>, label: string, read: string }} Task  a request, what it is
- *   called, and where its result is read
+ * @typedef {{ slot: keyof Slots, body: Record<string, any>, label: string, read: string, far: string }} Task  a
+ *   request, what it is called, and where its result is read
  * @typedef {object} Live
  * @property {Known} known
  * @property {Slots} slots  the sentence, the changed sentence, the sentence in another model
@@ -111,8 +113,8 @@ function followed(state, { asked }) {
 
 /** @param {any} asked @returns {Ask} */
 function askOf({ model, text, pair = "", measures = "", truncate = "", once = "", asked = "", ...more }) {
-  const { rather = "", chat = "", generate = "", spans = "" } = more;
-  return { model, text, pair, measures, truncate, once, asked, rather, chat, generate, spans };
+  const { rather = "", chat = "", generate = "", spans = "", far = "" } = more;
+  return { model, text, pair, measures, truncate, once, asked, rather, chat, generate, spans, far };
 }
 
 /** The slot of what is asked; what is there of the same sentence stays. @param {Slot} slot @param {Ask | null} ask */
@@ -152,11 +154,17 @@ const RESULTS = {
   why: ({ data }, why) => ({ data: { ...data, why } }),
   answer: (_, answer) => ({ answer }),
   lens: ({ data }, lensed) => ({ data: { ...data, lensed } }),
+  map: ({ data }, far) => ({ data: { ...data, far } }),
 };
 
 /** @param {Slot} slot @param {Task} task */
-function bodyOf(slot, { body }) {
-  return { ...slot.bodies, ...Object.fromEntries(body.measures.map((measure) => [measure, JSON.stringify(body)])) };
+function bodyOf(slot, { body, far }) {
+  return { ...slot.bodies, ...Object.fromEntries(body.measures.map((measure) => [measure, noted(body, far)])) };
+}
+
+/** What tells a request from another. */
+function noted(body, far) {
+  return JSON.stringify(far ? { ...body, far } : body);
 }
 
 /** The server said no; what it has forgotten is measured once again, and what is read by itself is done without. */
@@ -210,15 +218,20 @@ function following(known, slot, main) {
   const body = (measures) => request(known, slot, measures, places);
   const fresh = (name) => {
     if (row(name).read === "answer") return main && isOpen(slot);
+    if (row(name).read === "map")
+      return main && isFar(row(name), slot) && noted(body([name]), ask.far) !== slot.bodies[name];
     return row(name).positions ? JSON.stringify(body([name])) !== slot.bodies[name] : !(name in got);
   };
-  const fits = (name) => (row(name).positions ? places.length > 0 : wanted.includes(name) || !past(row(name), data));
+  const unasked = (name) => row(name).read === "map" || !past(row(name), data),
+    fits = (name) => (row(name).positions ? places.length > 0 : wanted.includes(name) || unasked(name));
   const numbers = new Set(given.map((name) => row(name).stage ?? Infinity)),
     order = [...numbers].filter(Number.isFinite).sort((one, other) => one - other),
     staged = order.map((stage) => given.filter((name) => row(name).stage === stage));
   for (const names of [...staged, ...wanted.map((name) => [name])]) {
     const measures = names.filter((name) => fits(name) && fresh(name));
-    if (measures.length) return { body: body(measures), label: labelled(measures), read: row(measures[0]).read };
+    const { read = "" } = measures.length ? row(measures[0]) : {},
+      far = read === "map" ? ask.far : "";
+    if (measures.length) return { body: body(measures), label: far ? farLabel(far) : labelled(measures), read, far };
   }
   return null;
 }
@@ -241,8 +254,24 @@ function request(known, slot, measures, places) {
   return Object.assign(body, ...rows.map((row) => row.options), FIELDS[rows[0].read]?.(slot) ?? {});
 }
 
+/** Whether a map of one layer is wanted, of a text that is too long for all. @param {Measure} row @param {Slot} slot */
+function isFar(row, { ask, data }) {
+  return Boolean(ask?.far) && past(row, data) && data.far?.key !== ask.far;
+}
+
+function farLabel(far) {
+  return `the map of layer ${far.split(" ")[0]}`;
+}
+
+/** Whether a text is too long for the attention of all layers. @param {Known} known @param {Data} data */
+export function isLong({ models, measures }, data) {
+  const given = models.find(({ name }) => name === data.attrs.model)?.measures ?? [];
+  return given.some((name) => measures[name].read === "map" && past(measures[name], data));
+}
+
 /** What a request for a prediction says besides. @type {Record<string, (slot: Slot) => Record<string, any>>} */
 const FIELDS = {
+  map: (slot) => ({ layer: Number(slot.ask.far.split(" ")[0]) }),
   answer: (slot) => ({ chat: slot.ask.chat === "1", answer: answerOf(slot), more: more(slot) }),
   lens: ({ ask, data }) => {
     const all = positions(ask, data),

@@ -98,7 +98,7 @@ function against(data, key) {
 }
 
 /** @returns {import("../core/grid.js").Spec} */
-function spec(data, state, palette, name, values, end, shares) {
+export function spec(data, state, palette, name, values, end, shares) {
   const width = data.tokens.length,
     labels = data.tokens.map(({ shown, special }) => ({ text: shown, special })),
     heading = name === DIFFERENCE ? "difference" : title(data, name),
@@ -139,7 +139,7 @@ function whom(data, source, { token }) {
   return source === token ? "itself" : `“${called(data, source)}”`;
 }
 
-function finding(data, name, values, state) {
+export function finding(data, name, values, state) {
   const row = rowOf(data, values, state),
     most = farthest(row, (value) => value),
     layer = `layer ${data.layers[state.layer]}`;

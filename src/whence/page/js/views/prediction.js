@@ -49,11 +49,11 @@ export function render(container, data, state, palette) {
   say(one.finding, words.about, more.also);
   held.pictures = (colors) => [picture(colors), ...more.pictures(colors)];
   held.table = () => ({
-    header: ["position", "token", "stage", "place_of_prediction", "probability_of_prediction", "rank", "best", "score"],
+    header: ["position", "token", "stage", "place_of_prediction", "rank", "best", "score", "probability_of_prediction"],
     rows: [...rows, ...more.rows].flatMap((row) =>
       row.best.map((best, place) => [
-        ...[one.position, one.at, row.stage, row.place, row.chance ?? ""],
-        ...[place + 1, best, row.scores[place]],
+        ...[one.position, one.at, row.stage, row.place],
+        ...[place + 1, best, row.scores[place], row.chance ?? ""],
       ]),
     ),
   });
