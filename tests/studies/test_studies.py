@@ -38,7 +38,7 @@ DATA = {
     "attribution": ("mrpc:mrpc/dev.tsv", "conllu:ud_gum/en_gum-ud-dev.conllu"),
     "correlates": ("conllu:ud_gum/en_gum-ud-dev.conllu",),
 }
-LONG = ("attribution", "correlates")
+LONG = ("attention-identifiability", "attribution", "correlates")
 # findings of the papers that the built-in model is known to share, by words in them
 SHARED = {
     "mixing": ("Every component", "most of a token stays its own"),

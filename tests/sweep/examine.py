@@ -36,6 +36,7 @@ UNCOMPARED = "derivatives not compared with autograd"
 
 FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT = "full", "partial", "refused", "crashed", "wrong", "not built"
 TEXTLESS = "reads no text"  # vision, sound, proteins' shapes: refused, or not built because there is nothing to read
+TEXTLESS_SAID = ("and no text, and a tokenizer was given", "takes no token ids", "so it reads no text")
 OUTCOMES = (FULL, PARTIAL, REFUSED, CRASHED, WRONG, UNBUILT, TEXTLESS)
 WORST_FIRST = (WRONG, CRASHED, FULL, PARTIAL, REFUSED, UNBUILT, TEXTLESS)  # of the classes of one type
 EVERYTHING = frozenset(
@@ -227,7 +228,7 @@ def _first(output: Any) -> Tensor:
 def _refusal(said: str) -> str:
     if not _is_sentence(said):
         return CRASHED
-    return TEXTLESS if "and no text, and a tokenizer was given" in said else REFUSED
+    return TEXTLESS if any(words in said for words in TEXTLESS_SAID) else REFUSED
 
 
 def _is_sentence(said: str) -> bool:
