@@ -10,6 +10,7 @@ BENCHMARKS = (
     "call",
     "norms",
     "pictures",
+    "stacks",
     "effective",
     "jacobian",
     "targets",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Several, Source, check_chart, check_file, text_of
+from whence.cli.shared import Several, Source, check_chart, check_file, check_prefix, text_of
 from whence.errors import BadInput, WhenceError
 from whence.progress_bar import progress
 
@@ -26,6 +26,7 @@ def explain(
     text: str | None = None,
     *,
     pair: str | None = None,
+    prefix: str | None = None,
     measures: str | None = None,
     layers: Several = None,
     targets: Several = None,
@@ -38,6 +39,8 @@ def explain(
 ) -> None:
     """Show what is predicted and where the information in a text went: in the terminal, and as a page for offline use.
 
+    Of an encoder-decoder the terminal shows both stacks, and no page is written.
+
     Parameters
     ----------
     text
@@ -45,6 +48,8 @@ def explain(
         the file of one.
     pair
         A second text that the model reads together with the first.
+    prefix
+        The beginning of an encoder-decoder's answer to the text; "" where the answer begins.
     measures
         Names with commas between; `whence measures` lists them. Those that take a forward pass and fit into 2 GB when
         not given.
@@ -76,6 +81,11 @@ def explain(
     if chart is not None:
         check_chart(chart)
     model = facing(source.load(), given)
+    check_prefix(model, prefix)
+    if model.encoder is not None:
+        chosen = _names(model, measures, contribution)
+        _explain_both(model, (given, prefix or ""), chosen, layers, targets, truncate)
+        return
     names = _names(model, measures, contribution)
     if measures is None:
         names = _fitting(model, names, len(encoded_of(model, given, truncate).tokens), layers, targets)
@@ -89,6 +99,21 @@ def explain(
     _show(dataset, page, chart)
     if open_page:
         webbrowser.open(page.resolve().as_uri())
+
+
+def _explain_both(
+    model: "Model", given: Any, names: list[str], layers: Several, targets: Several, truncate: bool
+) -> None:
+    """Two stacks: in the terminal alone."""
+    from rich.console import Console
+
+    from whence.plot.terminal_both import both_stacks
+    from whence.sentence.both import measure_both
+
+    with progress() as report_progress:
+        tree = measure_both(model, given, names, layers, targets, None, truncate, None, report_progress)
+    console = Console(highlight=False)
+    console.print(both_stacks(tree, console.width, console.color_system is not None))
 
 
 def _reasons(model: "Model", given: Any, dataset: "xarray.Dataset", truncate: bool) -> "xarray.Dataset | None":

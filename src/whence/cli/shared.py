@@ -159,6 +159,15 @@ def text_of(text: str | None, command: str = "explain") -> str:
     return decode(sys.stdin.buffer.read(), "Standard input")
 
 
+def check_prefix(model: "Model", prefix: str | None) -> None:
+    """Refuses the beginning of an answer where there is no decoder to go on with it."""
+    if prefix is not None and model.encoder is None:
+        raise BadInput(
+            f"{type(model.model).__name__} has one stack, and --prefix is the beginning of an encoder-decoder's answer;"
+            " leave it out."
+        )
+
+
 def check_file(out: Path, endings: tuple[str, ...]) -> None:
     """Refuses a file that cannot be written, before the work."""
     if out.is_dir():

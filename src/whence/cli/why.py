@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import STANDARD_INPUT, Several, Source, check_file, text_of
+from whence.cli.shared import STANDARD_INPUT, Several, Source, check_file, check_prefix, text_of
 from whence.errors import BadInput, WhenceError
 from whence.progress_bar import progress
 
@@ -27,6 +27,7 @@ def why(
     *,
     pair: str | None = None,
     image: Path | None = None,
+    prefix: str | None = None,
     chat: Path | None = None,
     answer: str | None = None,
     generate: int = 0,
@@ -59,6 +60,8 @@ def why(
     whence why --chat messages.json --model MODEL --generate 20 --out page.html
     whence why "What a wonderful film." --model CLASSIFIER --against NEGATIVE
     whence why "How old are you?" --model RERANKER --pair "I am six."
+    whence why "How old are you?" --model TRANSLATOR --generate 12
+    whence why "How old are you?" --model TRANSLATOR --prefix "Wie alt"
     whence why "A man is eating." --model EMBEDDING_MODEL --similar-to "Someone has a meal."
     whence why cat.png --model CLASSIFIER_OF_PICTURES
     whence why cat.png --model CLIP_MODEL --similar-to "a photo of a cat"
@@ -73,6 +76,8 @@ def why(
         A second text that the model reads together with the first: for a reranker, the document behind the query.
     image
         The file of a picture that stands before the text, for a decoder that reads pictures in its texts.
+    prefix
+        The beginning of an encoder-decoder's answer to the text: explained is what comes next.
     chat
         A .json file with a list of messages, {"role": "user", "content": "a text"}, instead of a text.
     answer
@@ -139,7 +144,7 @@ def why(
         "truncate": truncate,
         "memory_limit": None if memory_limit is None else int(memory_limit * 1e9),
     } | ({} if measures is None else {"measures": measures})
-    dataset = _explained(_question(text, pair, image, chat), asked, layers, source)
+    dataset = _explained(_question(text, pair, image, chat), prefix, asked, layers, source)
     _written(dataset, page, open_page)
     _print_json(dataset, layers) if json else _print(dataset, layers, page)
 
@@ -170,7 +175,9 @@ def _question(text: str | None, pair: str | None, image: Path | None, chat: Path
     return messages
 
 
-def _explained(question: Any, asked: dict[str, Any], layers: list[int] | None, source: Source) -> "xarray.Dataset":
+def _explained(
+    question: Any, prefix: str | None, asked: dict[str, Any], layers: list[int] | None, source: Source
+) -> "xarray.Dataset":
     from whence._arguments import layers as checked
     from whence.models.given import facing
     from whence.models.inputs import TEXT
@@ -178,9 +185,12 @@ def _explained(question: Any, asked: dict[str, Any], layers: list[int] | None, s
 
     with _in_flags(asked):
         model = source.load()
+        check_prefix(model, prefix)
+        if model.encoder is not None:
+            question = (question, prefix or "")
         read = facing(model, question)
         if layers is not None:
-            checked(layers, 0, read.anatomy.layers)
+            checked(layers, 0, read.anatomy.chained)
         if read.reads == TEXT:
             asked["spans"] = asked["spans"] or ("turn" if isinstance(question, list) else "word")
         with progress() as report:

@@ -83,8 +83,9 @@ def explained(ds: xarray.Dataset) -> list[Explained]:
 
 
 def sink_of(ds: xarray.Dataset, name: str, values: np.ndarray) -> int | None:
-    """0 where a decoder's first token holds more than any other; it is left out of scales."""
-    if not int(ds.attrs.get("causal", 0)) or len(values) < 2 or int(abs(values).argmax()) != 0 or name == "carried":
+    """0 where a decoder's first token holds more than any other; it is left out of scales. An encoder has no such."""
+    one_decoder = int(ds.attrs.get("causal", 0)) and "source_stack" not in ds.coords
+    if not one_decoder or len(values) < 2 or int(abs(values).argmax()) != 0 or name == "carried":
         return None
     return 0 if int(np.atleast_1d(ds["predicted"].values)[0]) else None
 
