@@ -61,7 +61,7 @@ def test_other_logits_and_derivatives_are_wrong(monkeypatch):
     def halved(*given, **more):
         """The derivatives of an honest model, spoilt where the sweep looks: loading would refuse them."""
         with chain(*given, **more) as found:
-            yield replace(found, steps=tuple(replace(step, block=lambda states: states / 2) for step in found.steps))
+            yield replace(found, steps=tuple(replace(step, function=lambda states: states / 2) for step in found.steps))
 
     monkeypatch.setattr(examine, "linearised", halved)
     monkeypatch.setattr(examine, "given_by", lambda *given: ["attention"])

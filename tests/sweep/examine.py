@@ -24,6 +24,7 @@ from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import trace
 from whence.models.encode import encode
+from whence.models.given_both import both_of
 from whence.models.linearise import linearised
 from whence.models.load import Model
 from whence.text.sentence import sentence
@@ -80,7 +81,7 @@ def verdict_on(model: PreTrainedModel, name: str) -> Verdict:
     except Exception as error:
         return Verdict(CRASHED, name, said=_traced("load", error))
     try:
-        wrong, note = _compared(loaded, given)
+        wrong, note = (_compared if loaded.encoder is None else _compared_pair)(loaded, given)
     except Exception as error:
         return Verdict(CRASHED, name, gives, _traced("measure", error))
     if kinds := changed(before, condition(model)):
@@ -113,6 +114,18 @@ def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]
     if error is not None and not error <= CLOSE_DERIVATIVE:
         found.append(f"derivatives ({error:.2g})")
     return found, UNCOMPARED if error is None else ""
+
+
+def _compared_pair(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]:
+    """The same of an encoder-decoder; its derivatives were compared when it was loaded."""
+    pair = TEXT, "fay gus"
+    whence.measure(model, pair, given_by(model.gives, MEASURES))
+    if "lm_head" in model.gives:
+        whence.why(model, pair)
+    batch = both_of(model, pair).batch
+    seen = trace(model.anatomy, batch, logits=True)
+    given = {"input_ids": batch.source.ids, "decoder_input_ids": batch.prefix.ids, "use_cache": False}
+    return [] if _close(seen.logits, _first(untouched(**given))) else ["logits"], UNCOMPARED
 
 
 def _measured(model: Model, names: list[str]) -> None:
