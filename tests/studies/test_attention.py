@@ -8,6 +8,7 @@ from tests import tiny
 from whence.studies import attention_alternatives as study
 from whence.studies.frame.context import Context
 from whence.studies.frame.study import Absent
+from whence.text.sentence import Sentence
 
 
 def context_of(folder, texts, **more):
@@ -56,6 +57,17 @@ def test_the_share_that_moved_is_half_the_differences_and_no_logit_moves(context
     assert study.logits_moved(context).value == table[study.LOGITS].max() < 1e-3
     means = table[table["kind"] == "alternative, least alike"][study.MOVED].mean()
     assert study.attention_moved(context).value == pytest.approx(means)
+
+
+def test_texts_are_of_many_documents_where_the_corpus_names_them(context, monkeypatch):
+    texts = [text.text for text in [*context.corpus, *context.corpus]]
+    sentences = [Sentence(text, document=f"d{number // 2}") for number, text in enumerate(texts)]
+
+    def chosen(_, most, prepare):
+        return [kept for kept in map(prepare, sentences) if kept is not None][:most]
+
+    monkeypatch.setattr(study, "Chosen", chosen)
+    assert len({text.document for text in study.texts(context)}) == 6
 
 
 def test_texts_without_a_null_space_have_no_other_attention(tmp_path):

@@ -13,16 +13,16 @@ from whence.sentence.alternative import alternative_attention
 from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, by_document, ends_and_middle
-from whence.studies.frame.sentences import Chosen, at_most
+from whence.studies.frame.sentences import Chosen, at_most, of_each
 from whence.studies.frame.study import Absent, Claim, Figure, Items
-from whence.studies.frame.verdict import MUCH, Criterion
+from whence.studies.frame.verdict import FEWEST, MUCH, Criterion
 from whence.text.sentence import Sentence
 
 PAPER = "Brunner et al. 2020"
 WORDS, LONGER = 44, 1.4  # of a text, and in terms of the width of a head: long enough for a null space
 SHORTEST = 0.8  # of these words a text must have
 ROWS = 24  # targets of a picture; the paper shows those of one sentence
-TEXTS = (6, 50)  # quick, full
+TEXTS = (6, 24)  # quick, full
 REACHED = 0.97  # of the weights in a picture are inside its colours
 # where attention goes, as `whence.alternative_attention` takes it -> its name
 KINDS: dict[str | None, str] = {
@@ -39,8 +39,11 @@ def texts(context: Context) -> list[Sentence]:
     """Longer than a head is wide, and not much longer, since a programme is solved for every row."""
     words = max(WORDS, round(LONGER * context.model.anatomy.config.hidden_size / context.model.anatomy.heads))
     least = round(SHORTEST * words)
+    cut, most = at_most(words, least), context.amount(*TEXTS)
     try:
-        return list(Chosen(context.corpus, context.amount(*TEXTS), at_most(words, least)))
+        spread = list(Chosen(context.corpus, most, of_each(1, cut)))
+        documents = len({sentence.document for sentence in spread})
+        return spread if documents >= FEWEST else list(Chosen(context.corpus, most, cut))
     except BadInput as error:
         raise Absent(f"no text of the corpus has {least} words, more than a head is wide") from error
 

@@ -9,7 +9,7 @@ import whence
 from tests.families import build
 from tests.measures.rows import padded_batch
 from whence.errors import BadInput, Unsupported
-from whence.measures.attention.alternative import alternative_of
+from whence.measures.attention.alternative import SMALLEST, alternative_of
 from whence.measures.attention.null_space import along, furthest, null_direction, unlike
 from whence.models.block import Batch
 from whence.models.locate import locate
@@ -53,6 +53,20 @@ def test_one_row_of_the_smallest_attention():
     found, _ = demonstrate("bert", lengths=(40,), direction="minimum_simplex", row=5)
     moved = (found.alternative - found.attention).abs().amax(dim=-1)[0]
     assert moved[5] > 1e-5 and moved[:5].max() == moved[6:].max() == 0
+
+
+def test_rows_without_a_smallest_distribution_keep_their_weights(monkeypatch):
+    solve = SMALLEST["minimum_simplex"]
+
+    def unsure(block, mask):
+        found = solve(block, mask)
+        found[:, :, 3] = torch.nan
+        return found
+
+    monkeypatch.setitem(SMALLEST, "minimum_simplex", unsure)
+    found, _ = demonstrate("bert", lengths=(40,), direction="minimum_simplex")
+    assert torch.equal(found.alternative[:, 3], found.attention[:, 3])
+    assert found.alternative.isfinite().all() and 0 < found.logits_difference < 1e-4
 
 
 def test_on_real_weights_most_of_the_attention_can_move(builtin):
