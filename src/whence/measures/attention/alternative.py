@@ -106,8 +106,8 @@ def _change(
         seen = seen & (torch.arange(weights.shape[1], device=seen.device) == row)[:, None]
     if isinstance(direction, str) and direction in SMALLEST:
         smallest = SMALLEST[direction](block, mask)[:, head].to(block.attention.dtype)
-        moved = seen.any(dim=-1, keepdim=True) & ~smallest.isnan().any(dim=-1, keepdim=True)  # rows without a solution
-        return torch.where(moved, smallest, block.attention[:, head])
+        solved = seen.any(dim=-1, keepdim=True) & ~smallest.isnan().any(dim=-1, keepdim=True)  # rows without a solution
+        return torch.where(solved, smallest, block.attention[:, head])
     if isinstance(direction, str):
         moved = [unlike(*sequence) for sequence in zip(weights, values, seen, strict=True)]
     else:
