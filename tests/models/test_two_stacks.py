@@ -148,7 +148,7 @@ def test_a_model_without_a_head_is_measured_and_not_explained():
 def test_verbs_of_one_stack_name_the_encoder():
     model = loaded("bart")
     with pytest.raises(Unsupported, match=r"has two stacks, which whence.measure, .* \(model.encoder\)"):
-        whence.lm_head(model, PAIR)
+        whence.alternative_attention(model, PAIR[0], layer=1, head=0)
     with pytest.raises(Unsupported, match="has two stacks"):
         whence.run(model, ["ada bo"], ["mixing"], out="never")
 

@@ -191,3 +191,14 @@ def test_what_cannot_be_asked_of_two_stacks_is_refused(model):
         whence.why(model, PAIR, position=3)
     with pytest.raises(BadInput, match="goes without token="):
         whence.why(model, PAIR[0], generate=2, token="ada")
+
+
+@pytest.mark.parametrize("name", ["t5", "t5-unscaled", "marian", "pegasus"])
+def test_the_head_step_by_step_gives_the_models_own_logits(name):
+    model = loaded(name)
+    ds = whence.lm_head(model, PAIR, position=[0, -1], layer="all")
+    batch = both_of(model, PAIR).batch
+    with torch.no_grad():
+        logits = model.model(input_ids=batch.source.ids, decoder_input_ids=batch.prefix.ids).logits[0, [0, -1]]
+    assert ds.scores.isel(layer=-1, stage=-1).values == pytest.approx(logits.numpy(), rel=1e-5, abs=1e-6)
+    assert list(ds.position_token.values) == ["[PAD]", "hal"] and ds.sizes["layer"] == 3

@@ -1,6 +1,7 @@
 """The LM head at a text's masks, or at any position and layer: what each of its steps says, as a Dataset."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
 from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance
+from whence.models.given_both import both_of
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
 from whence.models.vocabulary import pieces
@@ -40,7 +42,7 @@ def lm_head(
 
     Args:
         model: a loaded model with an LM head
-        text: a text, a pair, a chat or token ids
+        text: a text, a pair, a chat or token ids; of an encoder-decoder a source and the beginning of its answer
         position: where the prediction stands: every mask of the text, or the last token in a decoder, unless given
         layer: whose states go through the head: the last unless given; a number, a list, or "all" (0 is the embedding's
             output), which is the logit lens
@@ -63,10 +65,10 @@ def lm_head(
         >>> ds.place.dims
         ('layer', 'position', 'stage', 'candidate')
     """
-    stages = stages_of(loaded(model).anatomy)
+    stages = stages_of(loaded(model, two_stacks=True).anatomy)
     k = whole("k", k, 1)
-    parsed = sentence(text)
-    encoded = encode(model.anatomy, model.tokenizer, parsed, truncate)
+    encoded = _encoded(model, text, truncate)
+    parsed = encoded.sentence
     places = positions_of(model, encoded, position)
     layers = layers_of(layer, model.anatomy.layers)
     states = states_at(model.anatomy, encoded.batch, [0] * len(places), places, layers)
@@ -75,6 +77,14 @@ def lm_head(
     options = {"position": places, "layer": layers, "k": k}
     attributes = provenance(model, ["lm_head"], options) | {"text": parsed.text, "pair": parsed.pair or ""}
     return dataset.assign_attrs(attributes)
+
+
+def _encoded(model: Model, text: object, truncate: bool) -> Encoded:
+    """The text; of two stacks the beginning of the answer, read with its source."""
+    if model.encoder is None:
+        return encode(model.anatomy, model.tokenizer, sentence(text), truncate)
+    pair = both_of(model, text, truncate)
+    return replace(pair.prefix, batch=pair.batch)
 
 
 def predictions(model: Model, text: object, k: int = 10, truncate: bool = False) -> xarray.Dataset:
