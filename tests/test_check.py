@@ -36,6 +36,6 @@ def test_no_sentence_is_too_long_to_be_read_aloud(tmp_path):
     for name in check.BESIDE:
         (tmp_path / name).write_text("Short. " * 100)
     assert check.too_long(tmp_path) == []
-    (tmp_path / "docs/page.md").write_text("word " * 61 + ".")
+    (tmp_path / "docs/page.md").write_text("word " * (check.LONGEST + 1) + ".")
     assert len(check.too_long(tmp_path)) == 1
     assert check.too_long(ROOT) == []
