@@ -88,10 +88,8 @@ def noticed(context: Context) -> pandas.DataFrame:
 
 
 def _furthest(table: pandas.DataFrame) -> str:
-    moved = table.set_index("kind")[MOVED][KINDS["unlike"]]
-    return (
-        f"{moved:.0%} of the attention can go elsewhere, and no logit moves by {table[LOGITS].max():.0e} of the largest"
-    )
+    moved, most = table.set_index("kind")[MOVED][KINDS["unlike"]], table[LOGITS].max()
+    return f"{moved:.0%} of the attention can go elsewhere, and no logit moves by more than {most:.1e} of the largest"
 
 
 def logits_moved(context: Context) -> Estimate:
