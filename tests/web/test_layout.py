@@ -39,11 +39,13 @@ def scene(visit):
     def go(theme, size):
         pages.append(visit("left", text=TEXT, edited=EDITED, model=BUILTIN, theme=theme))
         pages[0].set_viewport_size(size)
+        pages[0].emulate_media(reduced_motion="reduce")  # ribbons are there, and not on their way
         return pages[0]
 
     yield go
     pages[0].evaluate(WEAR, "")
     pages[0].set_viewport_size(WIDE)
+    pages[0].emulate_media(reduced_motion="no-preference")
 
 
 @pytest.mark.parametrize("name", SCENES)

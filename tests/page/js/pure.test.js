@@ -5,7 +5,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { aligned } from "../../../src/whence/page/js/core/align.js";
-import { byLayer, error, farthest, lacking, largest, listed } from "../../../src/whence/page/js/core/data.js";
+import {
+  byLayer,
+  error,
+  estimated,
+  farthest,
+  lacking,
+  largest,
+  listed,
+  modelName,
+} from "../../../src/whence/page/js/core/data.js";
 import {
   notes,
   others,
@@ -18,6 +27,7 @@ import {
   values,
 } from "../../../src/whence/page/js/core/data.js";
 import { wrapped } from "../../../src/whence/page/js/core/leave.js";
+import { grouped } from "../../../src/whence/page/js/views/profile.js";
 import { inkOn, limit, nice, number, percent, scale } from "../../../src/whence/page/js/core/scale.js";
 import { chosen, moved, opening, selected, text } from "../../../src/whence/page/js/core/state.js";
 
@@ -218,4 +228,38 @@ test("long sentences are broken between words, and no word is lost", () => {
   assert.deepEqual(lines.join(" ").split(" "), words);
   assert.ok(lines.every((line) => line.length <= 40));
   assert.deepEqual(wrapped("y".repeat(90), 40), ["y".repeat(90)]);
+});
+
+test("numbers are said to be estimates where they are, with the largest error", () => {
+  const exact = {
+    dims: ["layer", "target", "source"],
+    shape: [1, 2, 2],
+    signed: false,
+    values: Float32Array.of(0, 0, 0, 0),
+  };
+  /** @type {any} */
+  const some = {
+    layers: [1],
+    errors: { one: "one_se", other: "other_se" },
+    variables: { one_se: { ...exact, values: Float32Array.of(0.01, 0.02, NaN, 0.005) }, other_se: exact },
+  };
+  assert.equal(estimated(some, "one"), "~: estimates, with standard errors of 2.0\u00a0% at most.");
+  assert.equal(estimated(some, "other"), "");
+  assert.equal(estimated(some, "none"), "");
+});
+
+test("a model on somebody's disk is called by the end of its path", () => {
+  assert.equal(modelName("/home/ada/models/small.gguf"), "small.gguf");
+  assert.equal(modelName("./mine/"), "mine");
+  assert.equal(modelName("C:\\models\\mine"), "mine");
+  assert.equal(modelName("google-bert/bert-base-uncased"), "google-bert/bert-base-uncased");
+});
+
+test("lines of one group come one after the other", () => {
+  /** @type {any} */
+  const lines = ["a1", "b1", "b2", "a2"].map((key) => ({ key, group: key[0] }));
+  assert.deepEqual(
+    grouped(lines).map(({ key }) => key),
+    ["a1", "a2", "b1", "b2"],
+  );
 });

@@ -204,6 +204,19 @@ export function error(data, name, layer, token, source) {
   return value > 0 ? ` ± ${percent(value)}` : "";
 }
 
+/**
+ * What is said of numbers that were estimated; nothing of others. They have a `~` where they are written.
+ * @param {Data} data @param {string} name
+ */
+export function estimated(data, name) {
+  const found = data.variables[data.errors?.[name]];
+  if (!found) return "";
+  let largest = 0;
+  for (let layer = 0; layer < data.layers.length; layer++)
+    for (const value of plane(found, layer)) if (value > largest) largest = value;
+  return largest ? `~: estimates, with standard errors of ${percent(largest)} at most.` : "";
+}
+
 // What is known of one head, in words.
 export function notes(data, layer, head) {
   return data.notes.map((name) =>

@@ -8,8 +8,8 @@ import { limit, number, percent, scale } from "../core/scale.js";
 /**
  * @typedef {import("../core/data.js").Data} Data
  * @typedef {{ layer: number, token: number }} At
- * @typedef {{ numbers: Float32Array, percent: boolean, signed?: boolean, end?: number, name: string, at: At,
- *   tell(at: At, value: string): string, pick(at: At): void }} Look  `numbers` layer by layer
+ * @typedef {{ numbers: Float32Array, percent: boolean, estimated?: boolean, signed?: boolean, end?: number,
+ *   name: string, at: At, tell(at: At, value: string): string, pick(at: At): void }} Look  `numbers` layer by layer
  */
 
 /**
@@ -33,7 +33,8 @@ export function layersByTokens(data, palette, { numbers, percent: shares, name, 
     columns: data.tokens.map(({ shown, special }) => ({ text: shown, special })),
     scale: scale(palette, end, signed),
     beyond: numbers.some((found) => Math.abs(found) > end),
-    brief: (found) => (shares ? String(Math.round(found * 100) || 0).replace("-", "−") : number(found)),
+    brief: (found) =>
+      (look.estimated ? "~" : "") + (shares ? String(Math.round(found * 100) || 0).replace("-", "−") : number(found)),
     describe: (row, column) =>
       `${called(data, column)} (${column})${tell(back({ row, column }), format(value(row, column)))}`,
     selected: cell(at),

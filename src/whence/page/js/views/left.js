@@ -1,7 +1,7 @@
 // @ts-check
 // What is left: of each token at each layer, how much is its own and how much came from the others.
 
-import { byLayer, called, lacking, said, values } from "../core/data.js";
+import { byLayer, called, estimated, lacking, said, values } from "../core/data.js";
 import { h, offered, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid } from "../core/grid.js";
@@ -23,6 +23,8 @@ export function render(container, data, state, palette) {
   offered(choices, better, (value) => state.set({ show: value }));
   const numbers = values(data, field, state.token),
     means = byLayer(data, numbers),
+    count = `${data.rows ? `${data.rows.length} of` : "all"} ${data.tokens.length}`,
+    doubt = field.read === "values" ? "" : estimated(data, field.variable),
     lines = profiles(data, all),
     format = field.percent ? percent : number;
   const also = () => ({
@@ -37,13 +39,13 @@ export function render(container, data, state, palette) {
         value: format(numbers[state.layer * data.tokens.length + state.token]),
         mean: format(means[state.layer]),
       }),
-    `${field.meaning} Mean over ${data.rows ? `${data.rows.length} of` : "all"} ${data.tokens.length} tokens.`,
+    `${field.meaning} Mean over ${count} tokens. ${doubt}`.trim(),
     { name: "means", table: also },
   );
 
   const spec = (colors) => ({
     ...layersByTokens(data, colors, {
-      ...{ numbers, percent: field.percent, name: "Layers by tokens", at: state },
+      ...{ numbers, estimated: doubt !== "", percent: field.percent, name: "Layers by tokens", at: state },
       tell: ({ layer }, value) => `, layer ${data.layers[layer]}\n${value} ${field.unit}`,
       pick: ({ layer, token }) => state.set({ layer, token, source: token }),
     }),

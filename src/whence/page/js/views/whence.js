@@ -1,7 +1,19 @@
 // @ts-check
 // Whence: the sources of one token, layer after layer.
 
-import { called, error, lacking, largest, listed, part, sinking, sinks, values, wording } from "../core/data.js";
+import {
+  called,
+  error,
+  estimated,
+  lacking,
+  largest,
+  listed,
+  part,
+  sinking,
+  sinks,
+  values,
+  wording,
+} from "../core/data.js";
 import { h, offered, once, select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { drawing, grid } from "../core/grid.js";
@@ -23,17 +35,18 @@ export function render(container, data, state, palette) {
   offered(choices, held(state, "map", options(data)).better, (value) => state.set({ map: value }));
   const numbers = values(data, field, token),
     resting = data.layers.map((_, layer) => sinks(data, layer)[token] ?? "0").join(""),
+    doubt = estimated(data, name),
     marks = resting.includes("1"),
     row = (layer) => numbers.subarray(layer * width, (layer + 1) * width);
   say(
     lacking(data, name, state.layer, token) || finding(data, name, row(state.layer), state),
-    [field.meaning, !signed && "Each row is drawn as shares of its sum.", marks && sinking(data, "map", resting)]
+    [field.meaning, !signed && "Each row is drawn as shares of its sum.", doubt, marks && sinking(data, "map", resting)]
       .filter(Boolean)
       .join(" "),
   );
   const spec = (colors) => ({
     ...layersByTokens(data, colors, {
-      ...{ numbers, signed, percent: !signed || data.styles[name].percent },
+      ...{ numbers, estimated: doubt !== "", signed, percent: !signed || data.styles[name].percent },
       ...{ name: `Sources of ${called(data, token)}, layer by layer`, at: { ...state, token: state.source } },
       tell: ({ layer, token: source }, value) => {
         const off = `${error(data, name, layer, token, source)}${source === token ? ", itself" : ""}`;
