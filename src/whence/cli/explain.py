@@ -3,7 +3,7 @@
 import sys
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # what is measured when the model gives what they need
 EXPLAINED = ("mixing", "attention", "effective", "null", "norms")
+ANSWERED = 40  # tokens of an answer that a model gives itself, at most
 LARGE = 20  # MB; browsers take seconds to open more
 MOST, SHOWN = 2_000_000_000, 400_000_000  # bytes that are taken unasked, and those of results, which the page holds
 
@@ -39,7 +40,7 @@ def explain(
 ) -> None:
     """Show what is predicted and where the information in a text went: in the terminal, and as a page for offline use.
 
-    Of an encoder-decoder the terminal shows both stacks, and no page is written.
+    Of an encoder-decoder both show both stacks.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def explain(
     pair
         A second text that the model reads together with the first.
     prefix
-        The beginning of an encoder-decoder's answer to the text; "" where the answer begins.
+        The beginning of an encoder-decoder's answer to the text; without one the model answers itself.
     measures
         Names with commas between; `whence measures` lists them. Those that take a forward pass and fit into 2 GB when
         not given.
@@ -82,11 +83,11 @@ def explain(
         check_chart(chart)
     model = facing(source.load(), given)
     check_prefix(model, prefix)
-    if model.encoder is not None:
-        chosen = _names(model, measures, contribution)
-        _explain_both(model, (given, prefix or ""), chosen, layers, targets, truncate)
-        return
     names = _names(model, measures, contribution)
+    if model.encoder is not None:
+        tree, reasons = _of_both(model, given, prefix, names, layers, targets, truncate)
+        _finish(tree, report(tree, out, reasons), chart, open_page)
+        return
     if measures is None:
         names = _fitting(model, names, len(encoded_of(model, given, truncate).tokens), layers, targets)
     with progress() as report_progress:
@@ -95,25 +96,38 @@ def explain(
         )
     if model.reads == TEXT:
         dataset = dataset.assign(predictions(model, given, truncate=truncate))
-    page = report(dataset, out, _reasons(model, given, dataset, truncate))
+    _finish(dataset, report(dataset, out, _reasons(model, given, dataset, truncate)), chart, open_page)
+
+
+def _finish(dataset: "xarray.Dataset | xarray.DataTree", page: Path, chart: Path | None, open_page: bool) -> None:
     _show(dataset, page, chart)
     if open_page:
         webbrowser.open(page.resolve().as_uri())
 
 
-def _explain_both(
-    model: "Model", given: Any, names: list[str], layers: Several, targets: Several, truncate: bool
-) -> None:
-    """Two stacks: in the terminal alone."""
-    from rich.console import Console
-
-    from whence.plot.terminal_both import both_stacks
+def _of_both(
+    model: "Model",
+    given: Any,
+    prefix: str | None,
+    names: list[str],
+    layers: Several,
+    targets: Several,
+    truncate: bool,
+) -> "tuple[xarray.DataTree, xarray.Dataset]":
+    """An encoder-decoder's measures, and why it says what comes next, or each token of its own answer."""
+    from whence.models.inputs import TEXT
     from whence.sentence.both import measure_both
+    from whence.sentence.why import why
 
+    assert model.encoder is not None
+    answers = prefix is None and model.encoder.reads == TEXT
+    asked: dict[str, Any] = {"generate": ANSWERED} if answers else {}
+    asked |= {"spans": "word"} if model.encoder.reads == TEXT else {}
     with progress() as report_progress:
-        tree = measure_both(model, given, names, layers, targets, None, truncate, None, report_progress)
-    console = Console(highlight=False)
-    console.print(both_stacks(tree, console.width, console.color_system is not None))
+        reasons = why(model, (given, prefix or ""), measures=["share"], truncate=truncate, **asked)
+        ids = reasons["source_token_id"].values[reasons["source_stack"].values == "decoder"].tolist()
+        tree = measure_both(model, (given, ids), names, layers, targets, None, truncate, None, report_progress)
+    return tree, reasons
 
 
 def _reasons(model: "Model", given: Any, dataset: "xarray.Dataset", truncate: bool) -> "xarray.Dataset | None":
@@ -143,7 +157,8 @@ def _names(model: "Model", measures: str | None, contribution: bool) -> list[str
             raise BadInput("No measure was asked for; `whence measures` lists them.")
         return [*names, *(["contribution"] if contribution and "contribution" not in names else [])]
     contribution |= "attention throughout" not in model.gives  # else there would be little to see
-    return given_by(model.gives, (*EXPLAINED, "contribution") if contribution else EXPLAINED)
+    more = (*["decomposition"] * (model.encoder is not None), *["contribution"] * contribution)
+    return given_by(model.gives, (*EXPLAINED, *more))
 
 
 def _fitting(model: "Model", names: list[str], tokens: int, layers: Several, targets: Several) -> list[str]:
@@ -166,22 +181,26 @@ def _fitting(model: "Model", names: list[str], tokens: int, layers: Several, tar
     return kept
 
 
-def _show(dataset: "xarray.Dataset", page: Path, chart: Path | None) -> None:
+def _show(dataset: "xarray.Dataset | xarray.DataTree", page: Path, chart: Path | None) -> None:
     from rich.console import Console
 
+    from whence.plot.stacks import is_tree, joined
     from whence.plot.terminal import picture
+    from whence.plot.terminal_both import both_stacks
 
     console = Console(highlight=False)
-    console.print(picture(dataset, console.width, console.color_system is not None))
+    look = console.width, console.color_system is not None
+    console.print(both_stacks(dataset, *look) if is_tree(dataset) else picture(cast("xarray.Dataset", dataset), *look))
+    flat = joined(dataset) if is_tree(dataset) else cast("xarray.Dataset", dataset)
     if chart is not None:
         from whence.plot.charts import overview, write
 
-        write(overview(dataset), chart)
+        write(overview(flat), chart)
         console.print(f"\nThe chart: {chart.resolve()}", soft_wrap=True, markup=False)
     console.print(f"\nThe page: {page.resolve()}", soft_wrap=True, markup=False)
     size = page.stat().st_size / 1e6
     if size > LARGE:
-        print(_large(size, dataset.sizes["target"]), file=sys.stderr)
+        print(_large(size, flat.sizes["target"]), file=sys.stderr)
 
 
 def _large(size: float, tokens: int) -> str:

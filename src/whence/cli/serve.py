@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from whence._extras import require
 from whence.cli.shared import Source
-from whence.errors import BadInput
+from whence.errors import BadInput, Unsupported
 
 
 def serve(
@@ -60,6 +60,11 @@ def serve(
     sources = [source.named(name) for name in models] or [source]
     loaded = [named.load() for named in sources]
     by_name = {model.id: model for model in loaded}
+    if both := [name for name, model in by_name.items() if model.encoder is not None]:
+        raise Unsupported(
+            f"The explorer shows models of one stack, and {both[0]!r} has two; `whence explain` and `whence why` write"
+            " pages of it."
+        )
     limits = Limits(tokens=tokens, examples_only=read_only)
     if mcp:
         from whence.web.assistant import assistant

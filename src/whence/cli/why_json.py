@@ -15,6 +15,7 @@ TOLD = ("text", "pair", "answer", "predicts")  # attributes that have members of
 OF_SOURCE = {
     "token": "source_token",
     "token_id": "source_token_id",
+    "stack": "source_stack",
     "is_special": "source_is_special",
     "is_answer": "source_is_answer",
     "span": "source_span",
@@ -31,6 +32,7 @@ def record(ds: "xarray.Dataset") -> dict[str, Any]:
         "answer": ds.attrs.get("answer"),
         "predicts": ds.attrs.get("predicts", "token"),
         "layers": ds["layer"].values.tolist(),
+        "layer_stacks": ds["layer_stack"].values.tolist() if "layer_stack" in ds.coords else None,
         "sources": _rows(ds, {name: axis for name, axis in OF_SOURCE.items() if axis in ds.coords}),
         "spans": ds["span_text"].values.tolist() if "span_text" in ds.coords else None,
         "components": ds["component"].values.tolist() if "component" in ds.coords else None,

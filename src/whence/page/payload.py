@@ -19,6 +19,7 @@ from whence.plot import finding, flattened, legible, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, THEMES, opposed
 from whence.plot.predictions import Prediction, headline, predictions
 from whence.plot.sinks import sinks
+from whence.plot.stacks import alignments, texts, words
 from whence.plot.style import LM_HEAD, SUMS, WORDINGS
 from whence.plot.terms import STEPS, terms
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import xarray
 
 # A panel is the module of the same name among the views, with one `render(container, data, state, palette)`.
-PANELS = ("left", "whence", "flow", "maps", "heads", "prediction", "compare")
+PANELS = ("alignment", "left", "whence", "flow", "maps", "heads", "prediction", "compare")
 
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
@@ -70,6 +71,8 @@ def describe(ds: xarray.Dataset) -> dict[str, Any]:
         "predictions": [_prediction(prediction) for prediction in predictions(_head(ds))],
         "lens": lens(ds),
         "sinks": sinks(ds),
+        "texts": [{"title": title, "first": first} for title, first in texts(ds)],
+        "alignment": {"maps": alignments(ds), "words": words(ds)} if texts(ds) else None,
         "lm_head": LM_HEAD,
         "steps": STEPS,
         "panels": panels(ds),
@@ -85,6 +88,7 @@ def panels(ds: xarray.Dataset) -> list[str]:
     """The panels this Dataset has the variables for, in reading order; a flow needs all layers and all targets."""
     all_maps, kinds = [*maps(ds), *head_maps(ds)], {row["kind"] for row in fields(ds)}
     available = {
+        "alignment": texts(ds) and alignments(ds),
         "left": kinds - {"sources"},
         "whence": kinds & {"sources"},
         "flow": _flows(ds),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from whence.errors import BadInput
 from whence.page import whither, why
@@ -12,6 +12,7 @@ from whence.page.bundle import script, style
 from whence.page.payload import payload
 from whence.page.templates import rendered
 from whence.plot.lens import is_read_out
+from whence.plot.stacks import is_tree, joined
 from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     import xarray
 
 
-def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dataset | None = None) -> Path:
+def report(
+    ds: xarray.Dataset | xarray.DataTree, path: str | os.PathLike[str], reasons: xarray.Dataset | None = None
+) -> Path:
     """Writes a page about one text: one file that opens offline.
 
     Args:
-        ds: what `whence.measure`, `whence.why`, or `read` or `trace` of a lens gives
+        ds: what `whence.measure`, `whence.why`, or `read` or `trace` of a lens gives; of an encoder-decoder the whole
+            tree
         path: where the page is written
         reasons: what `whence.why` gives for the same text, with which the page then begins
 
@@ -40,6 +44,8 @@ def report(ds: xarray.Dataset, path: str | os.PathLike[str], reasons: xarray.Dat
     file = Path(path)
     if not file.parent.is_dir():
         raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
+    if is_tree(ds):
+        ds = joined(cast("xarray.DataTree", ds))
     if is_explained(ds) or is_read_out(ds):
         file.write_text(disposed(ds) if is_read_out(ds) else explained(ds), encoding="utf-8")
         return file

@@ -11,6 +11,7 @@ from whence.page.arrays import exact
 from whence.page.scene import PICTURE, scene
 from whence.plot import legible
 from whence.plot.palette import FURNITURE, SEQUENTIAL, THEMES, opposed
+from whence.plot.stacks import layer_names, texts
 from whence.plot.terms import terms
 from whence.plot.why import (
     CLASS,
@@ -69,6 +70,7 @@ WORDS = {
     "sink": f"The {SINK} has {{value}} and is left out of the scale.",
     "at": "Dotted: where it is predicted.",
     "layer": "layer {layer}",
+    "of_stack": "layer {layer} ({name})",
     "embeddings": "layer 0 (the embeddings)",
     "constants": CONSTANTS,
     "alternatives": "Best tokens",
@@ -112,6 +114,8 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items() if name != PICTURE},
         "causal": int(ds.attrs.get("causal", 0)) == 1,
         "tokens": _tokens(ds),
+        "texts": [{"title": title, "first": first} for title, first in texts(ds)],
+        "layer_names": layer_names(ds),
         "layers": ds["layer"].values.tolist(),
         "heads": 0,
         "predicted": [_predicted(one, part, ds) for one, part in zip(found, each, strict=True)],

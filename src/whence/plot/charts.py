@@ -13,6 +13,7 @@ from whence.errors import BadInput
 from whence.plot import SOURCE_ORDER, flattened, legible, mixing_analysis, mixing_finding, percent, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
 from whence.plot.predictions import headline
+from whence.plot.stacks import CROSS, aligned, words
 from whence.plot.sinks import rows as sink_rows
 from whence.plot.style import CAUTION, ROLLED, SINK
 
@@ -157,6 +158,33 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     notes = [*([SINK["rows"]] if marked else []), *([f"rolled out: {CAUTION}"] if rolled else [])]
     subtitle = [f"rows are targets, columns are sources; {_sample(ds)}", *notes]
     return finished(row, f"Layer {layer}{heads}", subtitle)
+
+
+def alignment(tree: xarray.DataTree, name: str | None = None, layer: int | None = None) -> Any:
+    """Words of an answer x words of its source: how much of each comes from where; the last layer unless one is named.
+
+    By contributions, or the best map there is of shares. Pieces of a source word are added, those of an answer's word
+    averaged, and so are heads.
+    """
+    name, layer, values = aligned(tree, name, layer)
+    cross = tree[CROSS].to_dataset()
+    places = np.indices(values.shape)
+    rows = pandas.DataFrame({"value": values.ravel()})
+    for axis, place in zip(("target", "source"), places, strict=True):
+        rows[axis] = np.asarray(_word_names(cross, axis))[place.ravel()]
+    chart = _cells(rows, "source", "target", float(values.max()), signed=False, descending=False)
+    sample = f"{style(name).title}; {values.shape[0]} and {values.shape[1]} words, {tree.attrs.get('model', '')}"
+    subtitle = ["rows are words of the answer, columns words of the source", sample]
+    return finished(chart, f"Layer {layer}", subtitle)
+
+
+def _word_names(ds: xarray.Dataset, axis: str) -> list[str]:
+    """Words with their position behind a separator, as `_names` has tokens; a token that is of no word is itself."""
+    tokens, named, special = (ds[f"{axis}_{name}"].values for name in ("token", "word", "is_special"))
+    return [
+        f"{legible(str(named[first] or tokens[first]))}{APART}{place}{APART if special[first] else ''}"
+        for place, (first, _) in enumerate(words(ds, axis))
+    ]
 
 
 def write(chart: Any, path: str | Path) -> None:

@@ -10,6 +10,7 @@ from rich.style import Style
 from rich.text import Text
 
 from whence.plot.palette import amount, ink_on, signed
+from whence.plot.stacks import layer_names, texts
 from whence.plot.terminal import BOLD, DIM, _closed, _cut, _short, _theme, _wrapped
 from whence.plot.terminal_scene import grids, in_scene
 from whence.plot.why import (
@@ -136,15 +137,34 @@ def _shaded(ds: xarray.Dataset, layers: Sequence[int], width: int, color: bool) 
         values = ds[name].sel(layer=layer).values
         sink = sink_of(ds, name, values)
         end = limit(values, sink)
-        where = "layer 0 (the embeddings)" if layer == 0 else f"layer {layer}"
         drawn = in_scene(ds, "source")
         scaled = f", per cent of {number(end)}" if drawn.any() and not color and "source_row" in ds.coords else ""
-        yield from [Text(), *_wrapped(f"{_unit(ds, name)} by token, at {where}{scaled}:", width, DIM)]
+        yield from [Text(), *_wrapped(f"{_unit(ds, name)} by token, at {_layer(ds, layer)}{scaled}:", width, DIM)]
         if drawn.any():
             yield from grids(ds, "source", values, end, width, _theme() if color else None)
-        yield from _flowing(ds, values, sink, end, width, color)
+        for title, places in _parts_of(ds, drawn):
+            yield from [Text(title, style=DIM)] if title and places else []
+            yield from _flowing(ds, values, places, sink, end, width, color)
         if color:
             yield from [*_legend(name, end, values, sink, width)]
+
+
+def _layer(ds: xarray.Dataset, layer: int) -> str:
+    """How a layer is spoken of; that of two stacks by its own as well."""
+    if layer == 0:
+        return "layer 0 (the embeddings)"
+    names = layer_names(ds)
+    return f"layer {layer}" + (f" ({names[ds['layer'].values.tolist().index(layer)]})" if names else "")
+
+
+def _parts_of(ds: xarray.Dataset, drawn: np.ndarray) -> list[tuple[str, list[int]]]:
+    """The texts of an encoder-decoder, each with its title and its places; else all, without one."""
+    parts = texts(ds) or [("", 0)]
+    ends = [first for _, first in parts[1:]] + [ds.sizes["source"]]
+    return [
+        (title, [place for place in range(first, end) if not drawn[place]])
+        for (title, first), end in zip(parts, ends, strict=True)
+    ]
 
 
 def _unit(ds: xarray.Dataset, name: str) -> str:
@@ -153,16 +173,16 @@ def _unit(ds: xarray.Dataset, name: str) -> str:
 
 
 def _flowing(
-    ds: xarray.Dataset, values: np.ndarray, sink: int | None, end: float, width: int, color: bool
+    ds: xarray.Dataset, values: np.ndarray, places: list[int], sink: int | None, end: float, width: int, color: bool
 ) -> Iterator[Text]:
     """The tokens as a text, broken into lines between tokens; without colours each with its number."""
     tokens = [str(token) for token in ds["source_token"].values]
     spaces = gaps(tokens)
     special = ds["source_is_special"].values
-    line, drawn = Text(), in_scene(ds, "source")
-    for place in _kept(drawn):
+    line = Text()
+    for place in _kept(places):
         if place is None:
-            piece, before = Text(f"… {int((~drawn).sum()) - MOST_TOKENS} tokens …", style=DIM), "  "
+            piece, before = Text(f"… {len(places) - MOST_TOKENS} tokens …", style=DIM), "  "
         else:
             style = _look(float(values[place]), place == sink, bool(special[place]), end, bool((values < 0).any()))
             piece = Text(_closed(worded(tokens[place])), style=style)
@@ -180,9 +200,8 @@ def _flowing(
     yield from [line] if line.cell_len else []
 
 
-def _kept(drawn: np.ndarray) -> Iterator[int | None]:
+def _kept(places: list[int]) -> Iterator[int | None]:
     """The places that are shown as text; None stands for those left out."""
-    places = np.flatnonzero(~drawn).tolist()
     if len(places) <= MOST_TOKENS:
         yield from places
         return

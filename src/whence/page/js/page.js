@@ -1,6 +1,7 @@
 // @ts-check
 // The page: opens the data, keeps one selection, lets the chosen view draw itself.
 
+import * as alignment from "./views/alignment.js";
 import * as bar from "./views/bar.js";
 import * as bridge from "./views/bridge.js";
 import * as compare from "./views/compare.js";
@@ -29,10 +30,11 @@ import * as why from "./views/why.js";
  */
 
 /** Named as in the table of whence.page.payload, which knows what each needs. @type {Record<string, View>} */
-const PANELS = { why, left, whence, flow, maps, heads, prediction, bridge, perturb, compare };
+const PANELS = { why, alignment, left, whence, flow, maps, heads, prediction, bridge, perturb, compare };
 /** What each is called, and the question it answers. @type {Record<string, [string, string]>} */
 const NAMES = {
   why: ["Why this token", "What is the prediction made of, and where in depth does it fall?"],
+  alignment: ["Alignment", "Which words of the source does a word of the answer come from?"],
   left: ["What is left", "How much of each token is still its own, or came from others?"],
   whence: ["Where from", "Where did one token come from, layer by layer?"],
   flow: ["Flow", "What does a token go back to, and by which way?"],

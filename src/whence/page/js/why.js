@@ -131,7 +131,7 @@ function controls({ choices, theme }, data, state, { shade, layer }) {
   input.value = String(layer);
   input.disabled = data.variables[shade.name].shape[1] < 2;
   input.setAttribute("aria-valuetext", layerName(data, layer));
-  told.textContent = String(data.layers[layer]);
+  told.textContent = data.layer_names?.[layer] ?? String(data.layers[layer]);
   input.oninput = () => state.set({ layer: Number(input.value) });
   const other = state.shade === "dark" ? "light" : "dark";
   theme.textContent = other === "dark" ? "Dark" : "Light";

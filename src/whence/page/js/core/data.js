@@ -28,10 +28,12 @@ import { number, percent } from "./scale.js";
  *   styles: Record<string, Style>, wordings: Record<string, Wording>, variables: Record<string, Variable>,
  *   terms: Record<string, string>, signed: Record<string, string[]>, steps: Record<string, string>,
  *   palette: Record<string, import("./scale.js").Palette>, beside: Record<string, Data>,
+ *   texts: { title: string, first: number }[], alignment: { maps: string[], words: [number, number][] } | null,
  *   far?: Data & { key: string }, why?: any, lensed?: any, scene?: import("./patches.js").Scene | null,
  *   cache: Map<string, any> }} Data
  * @typedef {(data: Data, name: string, layer: number, head?: number | "mean") => Float32Array} OneMap
  */
+// `texts` are those of an encoder-decoder, by the places of their first tokens; none where there is one text
 
 const MISSING = -32768; // NaN among int16 steps
 const KEPT = 2 ** 24; // values kept unpacked
@@ -252,6 +254,11 @@ export function sinking(data, name, rows = "") {
  */
 export function wording(data, name) {
   return data.wordings[data.styles[name]?.wording];
+}
+
+/** Where the second of two texts begins; nothing where there is one. @param {{ texts?: Data["texts"] }} data */
+export function border({ texts }) {
+  return texts?.[1]?.first;
 }
 
 // A sentence with its {names} filled in.

@@ -17,7 +17,8 @@ import { partsOf } from "./story.js";
  *   span: number }} Piece  a token of the text: `read` as people read it, `gap` a space before, `line` a break behind
  * @typedef {{ blocks: number[], components: string[], values: number[][][] }} Heat
  * @typedef {Omit<Data, "tokens"> & { tokens: Piece[], predicted: Predicted[], spans: string[], shades: Shade[],
- *   heat: Heat | null, scene: import("./patches.js").Scene | null, words: Record<string, string> }} Explained
+ *   heat: Heat | null, scene: import("./patches.js").Scene | null, words: Record<string, string>,
+ *   layer_names: string[] }} Explained  `layer_names` where layers are those of two stacks
  * @typedef {{ at: number, layer: number, shade: Shade, one: Predicted, row: Float32Array, sink: number, end: number,
  *   signed: boolean, format(value: number): string }} Chosen  what is selected, and its numbers by source
  * @typedef {{ name: string, value: number, share: number | null, sink: boolean }} Span
@@ -60,10 +61,16 @@ export function askedAt({ predicted }, at) {
 
 /**
  * The first token of a decoder where it holds more of the input than any other; -1 where there is no such sink.
- * @param {Pick<Explained, "causal">} data @param {Float32Array} input @param {number} position
+ * @param {Pick<Explained, "causal"> & { texts?: Explained["texts"] }} data @param {Float32Array} input
+ * @param {number} position
  */
-export function sinkOf({ causal }, input, position) {
-  return causal && position > 0 && input.every((value, at) => !at || Math.abs(value) <= Math.abs(input[0])) ? 0 : -1;
+export function sinkOf({ causal, texts }, input, position) {
+  return causal &&
+    !texts?.length &&
+    position > 0 &&
+    input.every((value, at) => !at || Math.abs(value) <= Math.abs(input[0]))
+    ? 0
+    : -1;
 }
 
 /** The end of the scale, the same at every layer: the largest of the input, the sink left out. */
@@ -101,8 +108,9 @@ export function allLayers(data, { shade, at }) {
 }
 
 /** How a layer is spoken of. @param {Explained} data @param {number} layer */
-export function layerName({ layers, words }, layer) {
-  return layers[layer] === 0 ? words.embeddings : said(words.layer, { layer: layers[layer] });
+export function layerName({ layers, words, layer_names: names }, layer) {
+  if (layers[layer] === 0) return words.embeddings;
+  return said(names?.length ? words.of_stack : words.layer, { layer: layers[layer], name: names[layer] });
 }
 
 /** Two decimals, or two digits of what is smaller. @param {number} value */
@@ -143,6 +151,7 @@ export function storyOf(data, at, token) {
     because: one.because,
     made: said(words.made, { what }),
     words: data.tokens,
+    texts: data.texts,
     parts: partsOf(row, { own: one.position, sink, constant }),
     own: one.rank === null ? -1 : one.position,
     predicted: new Set(inText ? predicted.map(({ place }) => place) : predicted.map(({ position }) => position)),

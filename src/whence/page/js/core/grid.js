@@ -35,6 +35,7 @@ import { walkable } from "./walk.js";
  * @property {Cell} selected
  * @property {(cell: Cell) => void} select
  * @property {number} [marked]  a column to point at
+ * @property {number} [border]  the column before which another text begins; in a square the row, too
  */
 
 const MOST_CELLS = 1500,
@@ -136,9 +137,25 @@ function draw(spec, palette, room, { around = null, cells, soon = false, ...part
     const { x } = at.box({ row: 0, column: spec.marked });
     picture.append(svg("rect", { ...whole, x, width: wide, stroke: palette.muted, "stroke-dasharray": "2 2" }));
   }
+  if (spec.border) picture.append(...borders(spec, at, palette));
   if (spec.selected && at.holds(spec.selected)) picture.append(...outline(at.box(spec.selected), palette));
   picture.append(legend(spec, left, height - 26, Math.min(across * wide, 220), palette));
   return { picture, at };
+}
+
+/** Lines between the texts. @param {Spec} spec @param {At} at @param {Palette} palette */
+function* borders({ border, square }, at, palette) {
+  const look = { class: "border", stroke: palette.ink, "stroke-width": 1.5 },
+    cell = { row: at.firstRow, column: at.firstColumn },
+    [right, below] = [at.left + at.across * at.wide, at.top + at.down * at.tall];
+  if (border > at.firstColumn && border < at.firstColumn + at.across) {
+    const { x } = at.box({ ...cell, column: border });
+    yield svg("line", { ...look, x1: x, x2: x, y1: at.top, y2: below });
+  }
+  if (square && border > at.firstRow && border < at.firstRow + at.down) {
+    const { y } = at.box({ ...cell, row: border });
+    yield svg("line", { ...look, x1: at.left, x2: right, y1: y, y2: y });
+  }
 }
 
 /** @param {At} at */

@@ -13,6 +13,7 @@ import { layersByTokens } from "./layers.js";
 export function render(container, data, chosen, palette, pick) {
   const numbers = allLayers(data, chosen),
     { one, layer, end, signed, format } = chosen,
+    { layer_names: names } = data,
     cell = { token: Number(container.dataset.token ?? Math.max(one.position, 0)), layer };
   const spec = (colors) => ({
     ...layersByTokens(/** @type {any} */ (data), colors, {
@@ -24,6 +25,7 @@ export function render(container, data, chosen, palette, pick) {
       },
     }),
     heading: data.words.depths,
+    ...(names?.length ? { rows: names.map((text) => ({ text })).reverse() } : {}),
     columns: data.tokens.map(({ read, special }) => ({ text: read, special })),
     brief: (value) => (Math.abs(value) < 0.005 ? "0" : value.toFixed(2).replace("-", "−")),
     format,

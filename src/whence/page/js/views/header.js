@@ -66,6 +66,7 @@ function blank(data, token) {
   }));
   return {
     ...{ id: "", title: data.finding, strong: [], because: "", made: "", words, parts: [], own: -1 },
+    texts: data.texts,
     ...{ predicted: new Set(), ghost: "", chosen: token, end: 1, format: String },
     ...{ scene: data.scene ?? null, terms: data.terms, legend: [], constants: "", first: "", sure: "" },
   };
@@ -101,7 +102,7 @@ function build(container) {
 }
 
 /** @param {Data} data */
-function about({ attrs, tokens, layers, heads, causal }) {
+function about({ attrs, tokens, layers, heads, causal, texts }) {
   const special = tokens.filter((token) => token.special).length,
     count = attrs.cut_from ? `the first ${tokens.length} of ${attrs.cut_from}` : tokens.length;
   const counts = [
@@ -112,7 +113,7 @@ function about({ attrs, tokens, layers, heads, causal }) {
   const model = [modelName(attrs.model ?? ""), attrs.revision && `@ ${attrs.revision.slice(0, 12)}`]
     .filter(Boolean)
     .join(" ");
-  return [model, counts.join(", "), causal ? "a token sees only itself and what is left of it" : ""]
+  return [model, counts.join(", "), causal && !texts.length ? "a token sees only itself and what is left of it" : ""]
     .filter(Boolean)
     .join(" · ");
 }

@@ -22,6 +22,7 @@ import * as scene from "./scene.js";
  * @property {string} because
  * @property {string} made  what the bar is of, for those who cannot see it
  * @property {Word[]} words
+ * @property {{ title: string, first: number }[]} texts  of which they are, where they are of two
  * @property {Part[]} parts
  * @property {number} own  the place of the token that it is about
  * @property {Set<number>} predicted  places that can be chosen as predictions
@@ -123,7 +124,7 @@ function build(level) {
 }
 
 /** The words, made anew for another text. @param {ReturnType<typeof build>} parts @param {Story} story */
-function words(parts, { id, words, ghost, parts: all, own, predicted, scene: drawn }) {
+function words(parts, { id, words, texts, ghost, parts: all, own, predicted, scene: drawn }) {
   const known = JSON.stringify([words.map(({ text }) => text), ghost]);
   parts.title.parentElement.classList.toggle("fresh", parts.id !== id);
   parts.id = id;
@@ -137,8 +138,8 @@ function words(parts, { id, words, ghost, parts: all, own, predicted, scene: dra
   if (drawn) return beside(parts, placed(drawn, words.length), ghost);
   const row = new Float64Array(words.length);
   for (const { place, value } of all) if (place >= 0) row[place] = value;
-  const unfolded = () => fill(parts, words, ghost, null);
-  fill(parts, words, ghost, words.length > LONG ? excerptOf(row, [own, ...predicted], FOLDED) : null, unfolded);
+  const unfolded = () => fill(parts, words, texts, ghost, null);
+  fill(parts, words, texts, ghost, words.length > LONG ? excerptOf(row, [own, ...predicted], FOLDED) : null, unfolded);
 }
 
 /** The words that are not drawn in the scene. @param {ReturnType<typeof build>} parts @param {boolean[]} drawn */
@@ -150,10 +151,10 @@ function beside(parts, drawn, ghost) {
 
 /**
  * The words in their row; of a folded text some, and a button for each run of others.
- * @param {ReturnType<typeof build>} parts @param {Word[]} words @param {string} ghost
+ * @param {ReturnType<typeof build>} parts @param {Word[]} words @param {Story["texts"]} texts @param {string} ghost
  * @param {boolean[] | null} excerpt @param {() => void} [unfold]
  */
-function fill(parts, words, ghost, excerpt, unfold) {
+function fill(parts, words, texts, ghost, excerpt, unfold) {
   parts.row.replaceChildren();
   parts.shown = parts.chips.filter((_, place) => excerpt?.[place] ?? true);
   let missing = 0;
@@ -165,6 +166,11 @@ function fill(parts, words, ghost, excerpt, unfold) {
     missing = 0;
   };
   for (const [place, chip] of parts.chips.entries()) {
+    const text = texts.find(({ first }) => first === place);
+    if (text) {
+      rest();
+      parts.row.append(h("span", { class: "break" }), h("span", { class: "stack" }, text.title));
+    }
     if (excerpt && !excerpt[place]) {
       missing += 1;
       continue;

@@ -1,7 +1,7 @@
 // @ts-check
 // Layers by tokens: the grid that three views share, the last layer on top.
 
-import { called } from "../core/data.js";
+import { border, called } from "../core/data.js";
 import { height } from "../core/layout.js";
 import { limit, number, percent, scale } from "../core/scale.js";
 
@@ -31,6 +31,7 @@ export function layersByTokens(data, palette, { numbers, percent: shares, name, 
     ...{ name, corner: "layer", labels: "bottom", wide: 72, tall: height(depth), value, format },
     rows: data.layers.map((layer) => ({ text: String(layer) })).reverse(),
     columns: data.tokens.map(({ shown, special }) => ({ text: shown, special })),
+    border: border(data),
     scale: scale(palette, end, signed),
     beyond: numbers.some((found) => Math.abs(found) > end),
     brief: (found) =>

@@ -1,7 +1,7 @@
 // @ts-check
 // Maps: who takes how much from whom, target by source, in one layer and one head or all.
 
-import { called, farthest, lacking, map, notes, others, perHead as byHead } from "../core/data.js";
+import { border, called, farthest, lacking, map, notes, others, perHead as byHead } from "../core/data.js";
 import { sharing, sinking, sinks, title, wording, written } from "../core/data.js";
 import { select } from "../core/dom.js";
 import { figure } from "../core/figure.js";
@@ -120,6 +120,7 @@ export function spec(data, state, palette, name, values, end, shares) {
         also = resting[row] === "1" ? `\n${sinking(data, "row")}` : "";
       return `${called(data, row)} (${row}) ← ${called(data, column)} (${column})\n${words}${also}`;
     },
+    border: border(data),
     selected: { row: state.token, column: state.source },
     select: ({ row, column }) => state.set({ token: row, source: column }),
   };

@@ -135,8 +135,10 @@ function build(container, data) {
     picture = h("div", {});
   text.hidden = drawn.every(Boolean);
   for (const [place, chip] of chips.entries()) {
+    const title = data.texts.find(({ first }) => first === place)?.title;
+    if (title) text.append(h("div", { class: "stack" }, title));
     if (drawn[place]) continue;
-    text.append(data.tokens[place].gap ? " " : "", chip);
+    text.append(data.tokens[place].gap && !title ? " " : "", chip);
     for (const [at, one] of predicted.entries())
       if (one.position === place && one.place < 0 && one.rank !== null) {
         ghosts.set(at, h("span", { class: "ghost", dir: "auto" }, `→ ${one.token}`));
