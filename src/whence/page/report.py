@@ -44,8 +44,7 @@ def report(
     file = Path(path)
     if not file.parent.is_dir():
         raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
-    if is_tree(ds):
-        ds = joined(cast("xarray.DataTree", ds))
+    ds = joined(ds) if is_tree(ds) else cast("xarray.Dataset", ds)
     if is_explained(ds) or is_read_out(ds):
         file.write_text(disposed(ds) if is_read_out(ds) else explained(ds), encoding="utf-8")
         return file

@@ -10,6 +10,7 @@ from whence.page.bundle import HERE, script, variables
 from whence.page.fields import PER_HEAD, PER_LAYER
 from whence.page.payload import payload
 from whence.plot import flattened
+from whence.plot.stacks import is_tree
 from whence.plot.why import is_explained
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ def widget(ds: xarray.Dataset) -> Any:
         import traitlets
     except ModuleNotFoundError as error:
         raise Unsupported(f"The widget needs the package {error.name}: pip install 'whence[notebook]'.") from error
+    if is_tree(ds):
+        raise BadInput(
+            "A widget draws one text, and a tree of two was given; give one of its parts, such as"
+            " tree['encoder'].to_dataset(), or ask for the page of both, whence.report."
+        )
     drawn = why.payload(ds) if is_explained(ds) else _flow(ds)
     picture = still.bundle(still.of(ds, next(iter(drawn.get("flows", [])), "")))
 

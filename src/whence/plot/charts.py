@@ -13,8 +13,8 @@ from whence.errors import BadInput
 from whence.plot import SOURCE_ORDER, flattened, legible, mixing_analysis, mixing_finding, percent, style
 from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL
 from whence.plot.predictions import headline
-from whence.plot.stacks import CROSS, aligned, words
 from whence.plot.sinks import rows as sink_rows
+from whence.plot.stacks import CROSS, aligned, words
 from whence.plot.style import CAUTION, ROLLED, SINK
 
 CELL = 22

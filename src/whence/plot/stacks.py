@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -25,7 +25,7 @@ ERROR = "_se"  # behind the name of what it is of
 Word = tuple[int, int]  # the places of its first token, and of the one behind its last
 
 
-def is_tree(ds: Any) -> bool:
+def is_tree(ds: Any) -> TypeGuard[xarray.DataTree]:
     """Whether this is what whence.measure gives of an encoder-decoder."""
     return {ENCODER, DECODER, CROSS} <= set(getattr(ds, "children", ()))
 
@@ -113,8 +113,8 @@ def aligned(tree: xarray.DataTree, name: str | None, layer: int | None) -> tuple
     maps = alignments(cross)
     if not maps or (name is not None and name not in maps):
         raise BadInput(
-            f"An answer is laid beside its source by shares, and there is no map {name or ''!r} of them in /cross; there"
-            f" are: {', '.join(maps) or 'none, so measure contribution or attention'}."
+            f"An answer is laid beside its source by shares, and /cross has no {name or 'map of them'!r}; there are:"
+            f" {', '.join(maps) or 'none, so measure contribution or attention'}."
         )
     name = name or maps[0]
     layers = cross["layer"].values.tolist()
