@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 from rich.cells import cell_len
+from tests.stacks import loaded
 
 import whence
-from tests.stacks import loaded
 from whence.errors import BadInput
 from whence.plot import charts
 from whence.plot.stacks import aligned, alignments, by_word, is_tree, joined, layer_names, texts, words
