@@ -29,18 +29,22 @@ def two_stacks(tmp_path_factory):
     return str(folder)
 
 
-@pytest.mark.parametrize("answer", [None, "fay gus"])
-def test_an_encoder_decoder_is_explained_with_the_answer_given_or_its_own(two_stacks, tmp_path, capsys, answer):
+@pytest.mark.parametrize("prefix", [None, "fay gus"])
+def test_an_encoder_decoder_is_explained_with_a_prefix_or_its_own_answer(two_stacks, tmp_path, capsys, prefix):
     page = tmp_path / "page.html"
-    explain.explain("ada bo cy", pair=answer, out=page, source=Source(model=two_stacks))
+    explain.explain("ada bo cy", prefix=prefix, out=page, source=Source(model=two_stacks))
     said = capsys.readouterr().out
     assert "Main sources" in said and "The page: " in said
     data = json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])
     assert [text["title"] for text in data["texts"]] == ["Source", "Answer"]
     assert data["panels"][0] == "alignment" and data["alignment"]["maps"][0] == "decomposition_share"
     assert [token["text"] for token in data["tokens"]] == [token["text"] for token in data["why"]["tokens"]]
-    if answer is not None:
-        assert [one["token"] for one in data["why"]["predicted"]] == answer.split()
+    places = [one["place"] for one in data["why"]["predicted"]]
+    border = data["texts"][1]["first"]
+    if prefix is None:
+        assert places and places == list(range(places[0], len(data["tokens"]))), "each token of its answer"
+    else:
+        assert places == [-1] and [token["text"] for token in data["tokens"][border:]][-2:] == ["fay", "gus"]
 
 
 def test_the_explorer_refuses_two_stacks_by_name(two_stacks):

@@ -115,13 +115,15 @@ def _of_both(
     truncate: bool,
 ) -> "tuple[xarray.DataTree, xarray.Dataset]":
     """An encoder-decoder's measures, and why it says what comes next, or each token of its own answer."""
+    from whence.models.encode import limit
     from whence.models.inputs import TEXT
     from whence.sentence.both import measure_both
     from whence.sentence.why import why
 
     assert model.encoder is not None
     answers = prefix is None and model.encoder.reads == TEXT
-    asked: dict[str, Any] = {"generate": ANSWERED} if answers else {}
+    longest = limit(model.anatomy, model.tokenizer) or 2 * ANSWERED
+    asked: dict[str, Any] = {"generate": min(ANSWERED, longest // 2)} if answers else {}
     asked |= {"spans": "word"} if model.encoder.reads == TEXT else {}
     with progress() as report_progress:
         reasons = why(model, (given, prefix or ""), measures=["share"], truncate=truncate, **asked)
