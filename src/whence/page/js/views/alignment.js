@@ -100,6 +100,7 @@ function subtitle(data, { name, share, kept, all }, { head }) {
   return [
     `Ribbons by ${title(data, name)}${heads}; width: how much a word of the answer ${verb} ${to} a word of the source.`,
     "Pieces of a source word are added, those of the answer’s word averaged.",
+    "What stands at a word is its state, from which the next one is predicted.",
     `${some} of ${whole} ribbons are drawn, with ${percent(share)} of all between the two texts.`,
     data.styles[name].meaning,
   ].join(" ");
