@@ -52,10 +52,11 @@ def digest(text: str) -> str:
 _IMPORT = re.compile(r'^import (?:\* as (?P<whole>\w+)|(?P<names>\{[^}]*\})) from "(?P<path>[./\w]+)";$', re.M)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*?|const|class) (?P<name>\w+))", re.M)
 _COMMENT = re.compile(r"^[ ]*(?:/\*\*.*?\*/|//[^\n]*)\n|^[ ]+|^\n", re.M | re.S)
+_BEHIND = re.compile(r"[ ]+// [^\n\"'`]*$|/\*\* @type [^\n]*?\*/ ?", re.M)  # behind code, and before what is cast
 
 
 def _bundle(file: Path, bundled: dict[Path, str]) -> None:
-    source = _COMMENT.sub("", file.read_text(encoding="utf-8"))
+    source = _BEHIND.sub("", _COMMENT.sub("", file.read_text(encoding="utf-8")))
     for match in _IMPORT.finditer(source):
         imported = (file.parent / match["path"]).resolve()
         if imported not in bundled:
