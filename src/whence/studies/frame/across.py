@@ -45,8 +45,10 @@ def _free(encoding: Mapping[str, Any], models: int) -> str | None:
 def averaged(figure: Figure, rows: pandas.DataFrame) -> pandas.DataFrame:
     """The means over models of every mark; of lines and bars the lowest and the highest model too."""
     encoding = figure.encoding
-    amount = encoding["value"] if encoding["kind"] == "grid" else encoding["y"]
-    keys = [encoding["x"], encoding.get("color"), encoding.get("by"), encoding.get("dash")]
+    along, amount = encoding["x"], encoding["value"] if encoding["kind"] == "grid" else encoding["y"]
+    if not pandas.api.types.is_numeric_dtype(rows[amount]):  # bars that lie
+        along, amount = amount, along
+    keys = [along, encoding.get("color"), encoding.get("by"), encoding.get("dash")]
     keys += [encoding["y"] if encoding["kind"] == "grid" else None, f"{encoding['x']}_end"]
     by = list(dict.fromkeys(key for key in keys if key is not None and key in rows))
     grouped = rows.groupby(by, sort=False, dropna=False)
