@@ -86,6 +86,7 @@ notebooks: $(VENV)/.ready-dev ## run the notebooks of the documentation and writ
 
 gallery: $(VENV)/.ready-dev ## draw the pictures of docs/gallery.md again, with Chromium
 	$(BIN)/python docs/gallery.py
+	$(BIN)/python docs/alignment.py
 
 wheel: $(VENV)/.ready-dev ## build dist/whence-*.whl
 	$(RUN) build --wheel --no-isolation --outdir dist
