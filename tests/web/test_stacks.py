@@ -134,3 +134,18 @@ def test_the_page_begins_with_why(opened, tree, reasons, open_page, tmp_path):
     page.wait_for_selector("h1 strong")
     assert "is predicted" in page.inner_text("h1")
     assert page.locator(".tabs [role=tab]").all_inner_texts()[:2] == ["Why this token", "Alignment"]
+
+
+def test_a_long_text_scrolls_and_says_what_is_drawn(model, opened):
+    long = whence.measure(model, ("ada bo cy dee " * 12, "fay gus hal " * 15), ["attention"])
+    page = opened("#view=alignment&keep=1", ds=long, viewport=PHONE)
+    widths = page.evaluate(
+        "() => { const {scrollWidth: inside, clientWidth: room} = document.querySelector("
+        "'#alignment .scroll'); return [inside, room]; }"
+    )
+    assert widths[0] > widths[1] and page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+    drawn = page.locator(".between path").count()
+    told = page.inner_text("#alignment .subtitle").replace("\u00a0", " ")
+    shares = long["cross"].attention.isel(layer=-1).mean("head").values
+    carried = sorted(shares.ravel())[::-1][:drawn]
+    assert drawn == 400 and f"with {100 * sum(carried) / shares.sum():.0f} % of all" in told

@@ -52,6 +52,7 @@ test("the largest are kept until they have the share that was asked for", () => 
   assert.equal(carrying(links, 1).kept.length, 3);
   assert.deepEqual(carrying([], 0.9), { kept: [], share: 1 });
   assert.equal(carrying(links, 0).kept.length, 0);
+  near(carrying(links, 1, 1).share, 0.5);
 });
 
 const LINKS = [

@@ -40,15 +40,15 @@ export function linked(values, width, targets, sources) {
 }
 
 /**
- * The largest of these that have so much of them all, and how much that is.
- * @param {Link[]} links @param {number} keep
+ * The largest of these that have so much of them all, or so many at most, and how much they have.
+ * @param {Link[]} links @param {number} keep @param {number} [most]
  */
-export function carrying(links, keep) {
+export function carrying(links, keep, most = Infinity) {
   const order = links.filter(({ share }) => share > 0).sort((one, other) => other.share - one.share),
     total = order.reduce((so, { share }) => so + share, 0);
   let carried = 0,
     count = 0;
-  while (count < order.length && carried < keep * total - 1e-9) carried += order[count++].share;
+  while (count < Math.min(order.length, most) && carried < keep * total - 1e-9) carried += order[count++].share;
   return { kept: order.slice(0, count), share: total ? carried / total : 1 };
 }
 

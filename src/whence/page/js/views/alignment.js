@@ -60,9 +60,9 @@ function composed(data, state, name) {
     targets = words.filter((word) => word[0] >= from && known(word)),
     head = byHead(data, name) ? state.head : "mean",
     all = linked(map(data, name, state.layer, head), data.tokens.length, targets, sources),
-    { kept, share } = carrying(all, state.keep === "" ? USUAL : state.keep);
+    { kept, share } = carrying(all, state.keep === "" ? USUAL : state.keep, FULL);
   const here = Math.max(wordOf(targets, state.token), 0);
-  return { sources, targets, all, kept: kept.slice(0, FULL), share, here, name };
+  return { sources, targets, all, kept, share, here, name };
 }
 
 /** @param {Word[]} words @param {number} token */
@@ -135,7 +135,7 @@ function show(element, data, picture, state, palette, room) {
     { targets, sources, here } = picture,
     chosenWord = { row: 0, column: here };
   element.replaceChildren(whole);
-  element.style.maxWidth = "none";
+  for (const { style } of [element, whole]) style.maxWidth = "none"; // a long text scrolls and is not shrunk
   light(chosenWord);
   element.setAttribute("aria-label", `Words of the answer. Arrow keys move. ${tell(chosenWord)}`);
   walkable(element, {
