@@ -35,8 +35,8 @@ COUNTS = {
     "lama:{}/lama/conceptnet_146.jsonl": 146,
 }
 OWN = {
-    "{}/articles.txt": 12,
-    "paragraphs:{}/articles.txt": 4,
+    "{}/articles.txt": 18,
+    "paragraphs:{}/articles.txt": 6,
     "mrpc:{}/pairs.tsv": 64,
     "cola:{}/acceptable.tsv": 6,
     "mnli:{}/entailment.jsonl": 5,
