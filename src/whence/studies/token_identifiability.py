@@ -87,7 +87,7 @@ def last_layer(context: Context) -> pandas.DataFrame:
     table = pandas.DataFrame([*rows, {"last layer": "guessing", "ours": guessing(main)}])
     theirs = {KINDS[MAIN]: _printed("identifiability_linear_cosine_percent", "12")}
     theirs["guessing"] = _printed("chance_percent", "MRPC")
-    table[BASE] = table["last layer"].map(theirs).map(lambda share: "" if pandas.isna(share) else f"{share}%")
+    table[BASE] = table["last layer"].map(theirs).map(lambda share: "" if pandas.isna(share) else f"{share:g}%")
     table["ours"] = [f"{share:.1%}" for share in table["ours"]]
     table.attrs["sample"] = f"Ours: {sample(main)}, {main.layer.values[-1]} layers."
     return table
