@@ -13,7 +13,7 @@ WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 KEPT = {("light", 1280): "first", ("dark", 390): "first_phone"}
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-LARGEST = 215_000  # bytes of the page's script
+LARGEST = 200_000  # bytes of the page's script
 WHEN_READ = """() => {
   const seen = (name) => {
     const { top, bottom, width } = document.querySelector(name).getBoundingClientRect();

@@ -87,7 +87,7 @@ def page(
         others["edited"] |= {"why": why.payload(edited_reasons)}
     data = payload(ds) | {"state": state, "beside": others}
     data |= {} if reasons is None else {"why": why.payload(reasons)}
-    return _rendered(data, "page")
+    return _rendered(data, "pair" if data["alignment"] else "page")
 
 
 def explained(ds: xarray.Dataset) -> str:

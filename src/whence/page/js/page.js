@@ -1,13 +1,10 @@
 // @ts-check
 // The page: opens the data, keeps one selection, lets the chosen view draw itself.
 
-import * as alignment from "./views/alignment.js";
 import * as bar from "./views/bar.js";
-import * as bridge from "./views/bridge.js";
 import * as compare from "./views/compare.js";
 import { open } from "./core/data.js";
 import { h, hide } from "./core/dom.js";
-import * as far from "./views/far.js";
 import * as flow from "./views/flow.js";
 import * as header from "./views/header.js";
 import * as heads from "./views/heads.js";
@@ -30,8 +27,12 @@ import * as why from "./views/why.js";
  */
 
 /** Named as in the table of whence.page.payload, which knows what each needs. @type {Record<string, View>} */
-const PANELS = { why, alignment, left, whence, flow, maps, heads, prediction, bridge, perturb, compare };
-/** What each is called, and the question it answers. @type {Record<string, [string, string]>} */
+const PANELS = { why, left, whence, flow, maps, heads, prediction, perturb, compare };
+/**
+ * In the order of their tabs, what each is called and the question it answers; those of two texts and of the explorer
+ * too, which bring these views along.
+ * @type {Record<string, [string, string]>}
+ */
 const NAMES = {
   why: ["Why this token", "What is the prediction made of, and where in depth does it fall?"],
   alignment: ["Alignment", "Which words of the source does a word of the answer come from?"],
@@ -50,8 +51,9 @@ const NAMES = {
  * Draws a sentence into an element. What comes back takes the next sentence, or the same with more measures: `show`.
  * @param {HTMLElement} root
  * @param {Data} data
+ * @param {{ live?: any, views?: Record<string, View> }} [more] `views` beside those of every page
  */
-export function mount(root, data, { live = null } = {}) {
+export function mount(root, data, { live = null, views = {} } = {}) {
   const dark = matchMedia("(prefers-color-scheme: dark)"),
     paper = matchMedia("print");
   let asked = 0,
@@ -61,7 +63,7 @@ export function mount(root, data, { live = null } = {}) {
     asked = 0;
     state.shade = paper.matches ? "light" : state.theme || (dark.matches ? "dark" : "light");
     document.documentElement.dataset.theme = state.shade;
-    draw(frame, now, state);
+    draw(frame, now, state, { ...PANELS, ...views });
   };
   const soon = () => {
     asked ||= requestAnimationFrame(render);
@@ -87,9 +89,10 @@ export function mount(root, data, { live = null } = {}) {
   return { show, state, render: soon };
 }
 
-export async function boot() {
+/** @param {Record<string, View>} [views] beside those of every page */
+export async function boot(views = {}) {
   const root = document.body.appendChild(h("main", {}));
-  mount(root, await open(JSON.parse(document.getElementById("data").textContent)));
+  mount(root, await open(JSON.parse(document.getElementById("data").textContent)), { views });
 }
 
 function sentence(data) {
@@ -111,7 +114,8 @@ function build(root) {
   return frame;
 }
 
-function draw(frame, data, state) {
+/** @param {Record<string, View>} panels  those that there are; `far` draws maps of texts too long for the others */
+function draw(frame, data, state, panels) {
   const palette = data.palette[state.shade];
   const more = {
     why: data.why || state.live?.awaited("hero"),
@@ -120,15 +124,15 @@ function draw(frame, data, state) {
     perturb: state.live || data.beside?.edited,
     prediction: state.live?.predicts(data.attrs.model),
   };
-  const views = Object.keys(PANELS).filter((name) => data.panels.includes(name) || more[name]);
+  const views = Object.keys(NAMES).filter((name) => panels[name] && (data.panels.includes(name) || more[name]));
   /** @type {string[][]} */
   const titles = views.map((name) => [name, ...NAMES[name]]);
   const view = chosen(state.view, titles),
     /** @type {View} */
-    panel = view === "maps" && !data.panels.includes("maps") ? far : PANELS[view];
+    panel = view === "maps" && !data.panels.includes("maps") ? panels.far : panels[view];
   header.render(frame.header, data, state, palette);
   tabs.render(frame.list, titles, view, (name) => state.set({ view: name }));
-  bar.render(frame.choices, data, state, panel?.perHead?.(data, state) ?? false, [why, far].includes(panel));
+  bar.render(frame.choices, data, state, panel?.perHead?.(data, state) ?? false, [why, panels.far].includes(panel));
   for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
   for (const [name, { whole }] of frame.panels)
     hide(whole, name !== view, frame.list.querySelector("[aria-selected=true]"));

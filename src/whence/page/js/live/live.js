@@ -8,6 +8,8 @@ import { form } from "./form.js";
 import { download } from "../core/leave.js";
 import { EMPTY, asksOf, awaited, isBefore, isLong, isOpen, keys, next, offer, start, todo } from "./next.js";
 import { mount } from "../page.js";
+import * as bridge from "../views/bridge.js";
+import * as far from "../views/far.js";
 import { moved, selected, text } from "../core/state.js";
 
 /** @typedef {import("./next.js").Task} Task */
@@ -54,7 +56,7 @@ function draw() {
     Object.assign(main.data, { beside });
     drawn = pictures;
     if (view) view.show(main.data);
-    else view = mount(shown, main.data, { live: actions });
+    else view = mount(shown, main.data, { live: actions, views: { bridge, far } });
     state = next(state, { kind: "drawn" }); // not before: until then a choice is one in the old pictures
     document.title = `${main.data.finding} · whence`;
   }
