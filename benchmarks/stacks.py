@@ -12,7 +12,7 @@ from transformers import BartConfig, BartModel, PreTrainedModel, T5Config, T5Mod
 
 from benchmarks.clock import medians, one_thread
 from benchmarks.norms import row
-from whence.measures.norms import both
+from whence.measures.norms import crossed
 from whence.measures.norms import maps as norms
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch, Block
@@ -48,13 +48,13 @@ def forward(name: str, anatomy: Anatomy) -> None:
         return norms.maps_and_mixing(block, batch.source.mask)
 
     def all_of_decoder(block: Block) -> object:
-        return both.maps(block), both.mixing(block), both.mixing(block, "from_source")
+        return crossed.maps(block), crossed.mixing(block), crossed.mixing(block, "from_source")
 
     times = medians(
         {
             "plain": plain,
             "capture alone": lambda: through(anatomy, batch, nothing, nothing),
-            "mixing": lambda: through(anatomy, batch, of_encoder, both.mixing),
+            "mixing": lambda: through(anatomy, batch, of_encoder, crossed.mixing),
             "maps and mixing": lambda: through(anatomy, batch, all_of_encoder, all_of_decoder),
         }
     )

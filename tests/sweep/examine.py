@@ -24,7 +24,7 @@ from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.capture import trace
 from whence.models.encode import encode
-from whence.models.given_both import both_of
+from whence.models.given_pair import both_of
 from whence.models.linearise import linearised
 from whence.models.load import Model
 from whence.text.sentence import sentence

@@ -117,7 +117,7 @@ def _of_both(
     """An encoder-decoder's measures, and why it says what comes next, or each token of its own answer."""
     from whence.models.encode import limit
     from whence.models.inputs import TEXT
-    from whence.sentence.both import measure_both
+    from whence.sentence.two_stacks import measure_both
     from whence.sentence.why import why
 
     assert model.encoder is not None
@@ -188,7 +188,7 @@ def _show(dataset: "xarray.Dataset | xarray.DataTree", page: Path, chart: Path |
 
     from whence.plot.stacks import is_tree, joined
     from whence.plot.terminal import picture
-    from whence.plot.terminal_both import both_stacks
+    from whence.plot.terminal_pair import both_stacks
 
     console = Console(highlight=False)
     look = console.width, console.color_system is not None

@@ -20,7 +20,6 @@ from whence.models import capture
 from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.block import Batch
 from whence.models.block_weights import BlockWeights, widened
-from whence.models.both import Recorder
 from whence.models.functions import written_out
 from whence.models.hooks import Reached, here
 from whence.models.pieces import device_of
@@ -37,6 +36,7 @@ from whence.models.tangent import (
     own_attention,
     precise,
 )
+from whence.models.two_stacks import Recorder
 from whence.models.weights import first
 
 

@@ -17,7 +17,7 @@ from whence.measures.lm_head.ranks import pearson, place, spearman
 from whence.measures.lm_head.stages import Stages, scores, stages_of, states_at, top
 from whence.models.encode import Encoded, encode
 from whence.models.fingerprint import provenance
-from whence.models.given_both import both_of
+from whence.models.given_pair import both_of
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
 from whence.models.vocabulary import pieces

@@ -80,7 +80,7 @@ def measure(
         {'analysis': 5, 'layer': 6, 'target': 1}
     """
     if isinstance(model, Model) and model.encoder is not None:
-        from whence.sentence.both import measure_both
+        from whence.sentence.two_stacks import measure_both
 
         return measure_both(model, text, measures, layers, targets, top, truncate, memory_limit, progress)
     return of_text(

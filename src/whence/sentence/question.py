@@ -11,7 +11,7 @@ from whence.errors import BadInput, TooLong, Unsupported
 from whence.models.coded import Coded, answered, begun_with, coded, followed
 from whence.models.encode import Encoded, aligned, limit
 from whence.models.given import has_picture, inputs_with_picture, pictured
-from whence.models.given_both import Pair, both_of, prefix_of, start_of
+from whence.models.given_pair import Pair, both_of, prefix_of, start_of
 from whence.models.inputs import TEXT
 from whence.models.load import Model
 from whence.models.mixed import longer

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from whence._arguments import seed_of, whole
 from whence.errors import BadInput, Unsupported
-from whence.linear.both import passed_backwards
+from whence.linear.two_stacks import passed_backwards
 from whence.measures.flow import hops
 from whence.measures.flow.plan import planned
 from whence.measures.flow.prediction import Predicted, Way, dependence, shares
@@ -21,7 +21,7 @@ from whence.measures.registry import DERIVATIVES, SECANT
 from whence.models.anatomy import Anatomy
 from whence.models.fingerprint import provenance
 from whence.models.given import facing
-from whence.models.given_both import STACKS
+from whence.models.given_pair import STACKS
 from whence.models.linearise import linearised
 from whence.models.load import Model, loaded
 from whence.models.precision import reported

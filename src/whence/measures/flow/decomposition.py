@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from whence.errors import VerificationFailed
-from whence.linear import both
+from whence.linear import two_stacks
 from whence.linear.secant import Secants, secants
 from whence.linear.steps import Branches
 from whence.measures.takes import Sizes
@@ -56,22 +56,22 @@ def decomposition(
         return _Sum.of(chain, kept).pushed(anatomy, _together(anatomy, chain, memory), progress)
 
 
-def _chain(anatomy: Anatomy, batch: Batch, depth: int) -> Secants | both.Secants:
-    return (secants if anatomy.encoder is None else both.secants)(anatomy, batch, depth)
+def _chain(anatomy: Anatomy, batch: Batch, depth: int) -> Secants | two_stacks.Secants:
+    return (secants if anatomy.encoder is None else two_stacks.secants)(anatomy, batch, depth)
 
 
 @dataclass(frozen=True, eq=False)
 class _Sum:
     """The answer while sources are added to it."""
 
-    chain: Secants | both.Secants
+    chain: Secants | two_stacks.Secants
     layers: tuple[int, ...]
     total: Float[Tensor, "layer target m"]
     length: Float[Tensor, "layer target source"]
     signed: Float[Tensor, "layer target source"]
 
     @classmethod
-    def of(cls, chain: Secants | both.Secants, layers: tuple[int, ...]) -> "_Sum":
+    def of(cls, chain: Secants | two_stacks.Secants, layers: tuple[int, ...]) -> "_Sum":
         tokens, width = chain.last.shape
         zeros = chain.last.new_zeros
         pair = (len(layers), tokens, tokens)
@@ -142,7 +142,7 @@ def inside(tokens: int, width: int, neurons: int, number: int) -> int:
     return number * tokens * (WIDE * width + HIDDEN * neurons)
 
 
-def _together(anatomy: Anatomy, chain: Secants | both.Secants, memory: int) -> int:
+def _together(anatomy: Anatomy, chain: Secants | two_stacks.Secants, memory: int) -> int:
     tokens, width = chain.last.shape
     neurons = Sizes.of(anatomy, tokens, (1,), {}).neurons
     return together(tokens, width, neurons, chain.last.element_size(), memory)

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.func import vjp, vmap
 
 from whence.errors import VerificationFailed
-from whence.linear.both import Made, Passed
 from whence.linear.steps import Branches
+from whence.linear.two_stacks import Made, Passed
 from whence.measures.flow.components import components
 from whence.measures.flow.readout import Readout, of_tokens
 from whence.models.anatomy import Anatomy

@@ -8,7 +8,7 @@ import xarray
 import whence
 from tests.stacks import DISTINCT, KINDS, PAIR, derivative, loaded
 from whence.errors import BadInput, Unsupported
-from whence.models.given_both import both_of
+from whence.models.given_pair import both_of
 
 APART = ["attention", "effective", "effective_correlation", "null", "value_rank", "minimum", "minimum_simplex"]
 EVERY = [*APART, "norms", "norms_heads", "mixing", "block", "alti", "contribution", "jacobian", "decomposition"]

@@ -5,7 +5,7 @@ import torch
 
 from tests.measures.reference import apart
 from tests.stacks import DISTINCT, KINDS, batch, build, derivative
-from whence.linear.both import BackwardsOfBoth, secants
+from whence.linear.two_stacks import BackwardsOfBoth, secants
 from whence.measures.flow.contribution import gradient, jacobian, jacobian_local
 from whence.measures.flow.decomposition import decomposition
 from whence.models.linearise import linearised

@@ -18,7 +18,7 @@ from torch import Tensor
 from whence import _arguments
 from whence.errors import BadInput
 from whence.measures.attention.sink import sinks
-from whence.measures.norms import both
+from whence.measures.norms import crossed
 from whence.measures.options import Options
 from whence.measures.registry import LABELS, Settings, Variable, chosen, owners
 from whence.measures.request import Function, computes, parameters_of, targets_of
@@ -26,7 +26,7 @@ from whence.measures.seen import target_axis
 from whence.models.block import Block
 from whence.models.capture import visit_blocks
 from whence.models.fingerprint import provenance
-from whence.models.given_both import Pair, both_of
+from whence.models.given_pair import Pair, both_of
 from whence.models.load import Model, loaded
 from whence.models.precision import reported
 from whence.sentence import measure as one
@@ -176,17 +176,17 @@ def _apart(compute: Function, own: Settings, block: Block, settings: Settings) -
 
 def _together(wanted: frozenset[str], block: Block, settings: Settings) -> dict[tuple[str, str], Tensor]:
     border = settings.batch.split
-    found = both.maps(block, [name for name in both.NAMES if name in wanted])
+    found = crossed.maps(block, [name for name in crossed.NAMES if name in wanted])
     found |= {name: make(block) for name, make in MAPS.items() if name in wanted}
     halves = {(CROSS, name): values[..., :border] for name, values in found.items()}
     halves |= {(DECODER, name): values[..., border:] for name, values in found.items()}
-    for name, ratio in {"mixing": both.mixing, "mixing_block_n": both.block_mixing}.items():
+    for name, ratio in {"mixing": crossed.mixing, "mixing_block_n": crossed.block_mixing}.items():
         if name in wanted:
             halves |= {(DECODER, name): ratio(block), (CROSS, name): ratio(block, "from_source")}
     return halves
 
 
-MAPS: dict[str, Callable[[Block], Tensor]] = {"block_n": both.block_norms, "alti": both.alti}
+MAPS: dict[str, Callable[[Block], Tensor]] = {"block_n": crossed.block_norms, "alti": crossed.alti}
 
 
 def _by_chain(settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable]) -> Found:

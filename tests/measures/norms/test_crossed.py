@@ -6,7 +6,7 @@ from torch.nn.functional import layer_norm
 
 from tests.measures.reference import apart
 from tests.stacks import KINDS, batch, build
-from whence.measures.norms import both
+from whence.measures.norms import crossed
 from whence.measures.norms.rollout import shares
 from whence.models.capture import trace
 from whence.models.locate import locate
@@ -42,14 +42,14 @@ def vectors(block, name: str) -> torch.Tensor:
 @pytest.mark.parametrize("name", ["attn_n", "attnres_n", "attnresln_n"])
 def test_lengths_and_ratios_are_those_of_loops(block, name):
     expected = vectors(block, name)
-    assert apart(both.maps(block, [name])[name][0], expected.norm(dim=-1)) < 1e-6
-    place, rows = both.NAMES.index(name), torch.arange(4)
+    assert apart(crossed.maps(block, [name])[name][0], expected.norm(dim=-1)) < 1e-6
+    place, rows = crossed.NAMES.index(name), torch.arange(4)
     kept = expected[rows, 6 + rows]
     taken = expected.sum(dim=1) - kept
     ratio = taken.norm(dim=-1) / (taken.norm(dim=-1) + kept.norm(dim=-1))
-    assert torch.allclose(both.mixing(block)[0, place], ratio)
+    assert torch.allclose(crossed.mixing(block)[0, place], ratio)
     source, rest = expected[:, :6].sum(dim=1).norm(dim=-1), expected[:, 6:].sum(dim=1).norm(dim=-1)
-    assert torch.allclose(both.mixing(block, "from_source")[0, place], source / (source + rest))
+    assert torch.allclose(crossed.mixing(block, "from_source")[0, place], source / (source + rest))
 
 
 def test_vectors_and_biases_add_up_to_the_state_before_the_feed_forward(block):
@@ -67,12 +67,12 @@ def test_vectors_and_biases_add_up_to_the_state_before_the_feed_forward(block):
 
 def test_weights_are_shared_out_over_both_attentions(block):
     own, across = block.attention[0].mean(0), block.cross.attention[0].mean(0)
-    found = both.maps(block, ["attn_w", "attnres_w"])
+    found = crossed.maps(block, ["attn_w", "attnres_w"])
     assert torch.allclose(found["attn_w"][0], torch.cat([across, own], -1) / 2)
     once = (own + torch.eye(4)) / 2
     assert torch.allclose(found["attnres_w"][0], torch.cat([across / 2, once / 2], -1))
     assert all(torch.allclose(weights.sum(-1), torch.ones(1, 4).double()) for weights in found.values())
-    ratios = both.mixing(block)[0]
+    ratios = crossed.mixing(block)[0]
     for place, name in ((0, "attn_w"), (2, "attnres_w")):
         assert torch.allclose(ratios[place], 1 - found[name][0, range(4), range(6, 10)])
 
@@ -94,20 +94,20 @@ def test_the_whole_block_is_the_feed_forward_with_its_slopes(block):
         total = middle[i] + forward(read[i])
         expected.append(moved if after is None else after.linear(moved) * after.scale(total))
     expected = torch.stack(expected)
-    assert apart(both.block_norms(block)[0], expected.norm(dim=-1)) < 1e-6
-    assert torch.equal(both.block_norms(block, budget=1), both.block_norms(block)) or torch.allclose(
-        both.block_norms(block, budget=1), both.block_norms(block)
+    assert apart(crossed.block_norms(block)[0], expected.norm(dim=-1)) < 1e-6
+    assert torch.equal(crossed.block_norms(block, budget=1), crossed.block_norms(block)) or torch.allclose(
+        crossed.block_norms(block, budget=1), crossed.block_norms(block)
     )
     rows = torch.arange(4)
     kept = expected[rows, 6 + rows]
     taken = (expected.sum(dim=1) - kept).norm(dim=-1)
-    assert torch.allclose(both.block_mixing(block)[0], taken / (taken + kept.norm(dim=-1)))
+    assert torch.allclose(crossed.block_mixing(block)[0], taken / (taken + kept.norm(dim=-1)))
 
 
 def test_alti_is_how_much_nearer_each_vector_brings_the_state(block):
     state, each = block.middle[0], vectors(block, "attnresln_n")
     nearer = state.abs().sum(-1)[:, None] - (state[:, None] - each).abs().sum(-1)
-    assert torch.allclose(both.alti(block)[0], shares(nearer.clamp(min=0)))
+    assert torch.allclose(crossed.alti(block)[0], shares(nearer.clamp(min=0)))
 
 
 def test_cross_attention_by_the_modules_own_weights():
@@ -129,6 +129,6 @@ def test_cross_attention_by_the_modules_own_weights():
         norm = layer.encoder_attn_layer_norm
         centred = carried - carried.mean(-1, keepdim=True)
         past = centred * norm.weight / joined.std(-1, unbiased=False)[:, None, None]
-        assert apart(both.maps(block, ["attn_n"])["attn_n"][0, :, :6], carried.norm(dim=-1)) < 1e-6
-        assert apart(both.maps(block, ["attnresln_n"])["attnresln_n"][0, :, :6], past.norm(dim=-1)) < 1e-4
+        assert apart(crossed.maps(block, ["attn_n"])["attn_n"][0, :, :6], carried.norm(dim=-1)) < 1e-6
+        assert apart(crossed.maps(block, ["attnresln_n"])["attnresln_n"][0, :, :6], past.norm(dim=-1)) < 1e-4
         assert apart(block.middle[0], layer_norm(joined, (64,), norm.weight, norm.bias)) < 1e-6
