@@ -76,27 +76,27 @@ def explain(
     from whence.sentence.measure import of_text as measure
     from whence.text.sentence import sentence
 
-    given: Any = text_of(text) if pair is None else (text_of(text), pair)
-    sentence(given)
+    item: Any = text_of(text) if pair is None else (text_of(text), pair)
+    sentence(item)
     check_file(out, (".html", ".htm"))
     if chart is not None:
         check_chart(chart)
-    model = facing(source.load(), given)
+    model = facing(source.load(), item)
     check_prefix(model, prefix)
     names = _names(model, measures, contribution)
     if model.encoder is not None:
-        tree, reasons = _of_both(model, given, prefix, names, layers, targets, truncate)
+        tree, reasons = _of_both(model, item, prefix, names, layers, targets, truncate)
         _finish(tree, report(tree, out, reasons), chart, open_page)
         return
     if measures is None:
-        names = _fitting(model, names, len(encoded_of(model, given, truncate).tokens), layers, targets)
+        names = _fitting(model, names, len(encoded_of(model, item, truncate).tokens), layers, targets)
     with progress() as report_progress:
         dataset = measure(
-            model, given, names, layers=layers, targets=targets, truncate=truncate, progress=report_progress
+            model, item, names, layers=layers, targets=targets, truncate=truncate, progress=report_progress
         )
     if model.reads == TEXT:
-        dataset = dataset.assign(predictions(model, given, truncate=truncate))
-    _finish(dataset, report(dataset, out, _reasons(model, given, dataset, truncate)), chart, open_page)
+        dataset = dataset.assign(predictions(model, item, truncate=truncate))
+    _finish(dataset, report(dataset, out, _reasons(model, item, dataset, truncate)), chart, open_page)
 
 
 def _finish(dataset: "xarray.Dataset | xarray.DataTree", page: Path, chart: Path | None, open_page: bool) -> None:
@@ -107,7 +107,7 @@ def _finish(dataset: "xarray.Dataset | xarray.DataTree", page: Path, chart: Path
 
 def _of_both(
     model: "Model",
-    given: Any,
+    item: Any,
     prefix: str | None,
     names: list[str],
     layers: Several,
@@ -123,16 +123,16 @@ def _of_both(
     assert model.encoder is not None
     answers = prefix is None and model.encoder.reads == TEXT
     longest = limit(model.anatomy, model.tokenizer) or 2 * ANSWERED
-    asked: dict[str, Any] = {"generate": min(ANSWERED, longest // 2)} if answers else {}
-    asked |= {"spans": "word"} if model.encoder.reads == TEXT else {}
+    options: dict[str, Any] = {"generate": min(ANSWERED, longest // 2)} if answers else {}
+    options |= {"spans": "word"} if model.encoder.reads == TEXT else {}
     with progress() as report_progress:
-        reasons = why(model, (given, prefix or ""), measures=["share"], truncate=truncate, **asked)
+        reasons = why(model, (item, prefix or ""), measures=["share"], truncate=truncate, **options)
         ids = reasons["source_token_id"].values[reasons["source_stack"].values == "decoder"].tolist()
-        tree = measure_both(model, (given, ids), names, layers, targets, None, truncate, None, report_progress)
+        tree = measure_both(model, (item, ids), names, layers, targets, None, truncate, None, report_progress)
     return tree, reasons
 
 
-def _reasons(model: "Model", given: Any, dataset: "xarray.Dataset", truncate: bool) -> "xarray.Dataset | None":
+def _reasons(model: "Model", item: Any, dataset: "xarray.Dataset", truncate: bool) -> "xarray.Dataset | None":
     """Why each prediction is made, where there is one and the model tells."""
     from whence.models.inputs import TEXT
     from whence.models.verify import CLASSES
@@ -140,11 +140,11 @@ def _reasons(model: "Model", given: Any, dataset: "xarray.Dataset", truncate: bo
     from whence.sentence.why import why
 
     if model.reads != TEXT:
-        return why(model, given) if CLASSES in model.gives else None
+        return why(model, item) if CLASSES in model.gives else None
     if "top" not in dataset or not measures_given(model):
         return None
     try:
-        return rather(model, given, dataset["position"].values.tolist(), truncate)
+        return rather(model, item, dataset["position"].values.tolist(), truncate)
     except WhenceError:  # the page begins with where tokens came from
         return None
 

@@ -78,7 +78,7 @@ def fit(
     sentences = readers.read(corpus, **reading(read))
     model = source.load()
     with going_on(out), progress() as report:
-        found = fitted(
+        lens = fitted(
             model,
             sentences,
             layers,
@@ -94,7 +94,7 @@ def fit(
             part_size=part_size,
             progress=report,
         )
-    _print_fit(found, out / FILE)
+    _print_fit(lens, out / FILE)
 
 
 @lens.command
@@ -155,14 +155,14 @@ def _positions(dataset: "xarray.Dataset", position: list[int] | None, model: Any
     return [place % count for place in position]
 
 
-def _print_fit(found: "Lens", path: Path) -> None:
+def _print_fit(lens: "Lens", path: Path) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    tokens = f"{sum(found.texts):,} texts"
-    worst = max(found.error)
+    tokens = f"{sum(lens.texts):,} texts"
+    worst = max(lens.error)
     sure = f"; read-outs to {100 * worst:.1f} % of their length at the worst layer" if worst == worst else ""
-    console.print(f"Fitted to {tokens}, layers {found.layers[0]} to {found.layers[-1]}{sure}.", soft_wrap=True)
+    console.print(f"Fitted to {tokens}, layers {lens.layers[0]} to {lens.layers[-1]}{sure}.", soft_wrap=True)
     console.print(f"The lens: {path}", soft_wrap=True, markup=False)
 
 

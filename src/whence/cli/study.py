@@ -54,7 +54,7 @@ def study(
     if not data:
         raise BadInput(f"The study {name!r} needs data: {find(name).data}.")
     find(name)
-    corpora = [readers.read(each, **reading(read)) for each in data]
+    corpora = [readers.read(corpus, **reading(read)) for corpus in data]
     with going_on(out), progress() as report:
         settings: dict[str, Any] = {"quick": quick, "text": text, "frequency": frequency, "progress": report}
         page = studied(name, models or None, corpora, out, load=loading.load, **settings)

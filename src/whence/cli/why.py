@@ -126,7 +126,7 @@ def why(
     page = out or (PAGE if open_page else None)
     if page is not None:
         check_file(page, (".html", ".htm"))
-    asked = {
+    options = {
         "token": _token(token),
         "against": _token(against),
         "label": _token(label),
@@ -144,7 +144,7 @@ def why(
         "truncate": truncate,
         "memory_limit": None if memory_limit is None else int(memory_limit * 1e9),
     } | ({} if measures is None else {"measures": measures})
-    dataset = _explained(_question(text, pair, image, chat), prefix, asked, layers, source)
+    dataset = _explained(_question(text, pair, image, chat), prefix, options, layers, source)
     _written(dataset, page, open_page)
     _print_json(dataset, layers) if json else _print(dataset, layers, page)
 
@@ -176,14 +176,14 @@ def _question(text: str | None, pair: str | None, image: Path | None, chat: Path
 
 
 def _explained(
-    question: Any, prefix: str | None, asked: dict[str, Any], layers: list[int] | None, source: Source
+    question: Any, prefix: str | None, options: dict[str, Any], layers: list[int] | None, source: Source
 ) -> "xarray.Dataset":
     from whence._arguments import layers as checked
     from whence.models.given import facing
     from whence.models.inputs import TEXT
     from whence.sentence.why import why as explain
 
-    with _in_flags(asked):
+    with _in_flags(options):
         model = source.load()
         check_prefix(model, prefix)
         if model.encoder is not None:
@@ -192,18 +192,18 @@ def _explained(
         if layers is not None:
             checked(layers, 0, read.anatomy.chained)
         if read.reads == TEXT:
-            asked["spans"] = asked["spans"] or ("turn" if isinstance(question, list) else "word")
+            options["spans"] = options["spans"] or ("turn" if isinstance(question, list) else "word")
         with progress() as report:
-            return explain(model, question, **asked, progress=report)
+            return explain(model, question, **options, progress=report)
 
 
 @contextmanager
-def _in_flags(asked: dict[str, Any]) -> Iterator[None]:
+def _in_flags(options: dict[str, Any]) -> Iterator[None]:
     """Names parameters in errors as they are called here: generate= is --generate."""
     try:
         yield
     except WhenceError as error:
-        names = "|".join([*asked, "measures"])
+        names = "|".join([*options, "measures"])
         message = re.sub(r", in Python: \w+=", "", str(error))
         message = re.sub(rf"\b({names})=(?!\w)", lambda match: f"--{match[1].replace('_', '-')}", message)
         raise type(error)(message) from error
@@ -223,10 +223,10 @@ def _spans(spans: str | None) -> str | list[tuple[int, int]] | None:
     if spans is None or not re.fullmatch(r"[\d:,\s]+", spans):
         return spans
     pairs = [re.fullmatch(r"\s*(\d+):(\d+)\s*", part) for part in spans.split(",")]
-    found = [(int(pair[1]), int(pair[2])) for pair in pairs if pair is not None]
-    if len(found) < len(pairs):
+    ranges = [(int(pair[1]), int(pair[2])) for pair in pairs if pair is not None]
+    if len(ranges) < len(pairs):
         raise BadInput(f"Characters are given as in 0:17,40:52, and {spans!r} was given.")
-    return found
+    return ranges
 
 
 def _print(dataset: "xarray.Dataset", layers: list[int] | None, page: Path | None) -> None:

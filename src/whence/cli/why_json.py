@@ -25,7 +25,7 @@ OF_SOURCE = {
 def record(ds: "xarray.Dataset") -> dict[str, Any]:
     """Everything there is, by the names of the Dataset."""
     attributes = {str(name): value for name, value in ds.attrs.items() if name not in TOLD}
-    found = {
+    record = {
         "schema": SCHEMA,
         "text": ds.attrs["text"],
         "pair": ds.attrs["pair"] or None,
@@ -39,7 +39,7 @@ def record(ds: "xarray.Dataset") -> dict[str, Any]:
         "predicted": [_predicted(ds.isel(predicted=place)) for place in range(ds.sizes["predicted"])],
         "provenance": attributes,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def _rows(ds: "xarray.Dataset", columns: dict[str, str]) -> list[dict[str, Any]]:
@@ -48,12 +48,12 @@ def _rows(ds: "xarray.Dataset", columns: dict[str, str]) -> list[dict[str, Any]]
 
 
 def _predicted(ds: "xarray.Dataset") -> dict[str, Any]:
-    found = {"position": int(ds["predicted"]), "token": str(ds["predicted_token"].values)}
-    found["token_id"] = int(ds["predicted_token_id"])
+    record = {"position": int(ds["predicted"]), "token": str(ds["predicted_token"].values)}
+    record["token_id"] = int(ds["predicted_token_id"])
     if "against_token" in ds.coords:
-        found |= {"against": str(ds["against_token"].values), "against_id": int(ds["against_token_id"])}
+        record |= {"against": str(ds["against_token"].values), "against_id": int(ds["against_token_id"])}
     if "alternative_token" in ds:
         columns = {name: f"alternative_{name}" for name in ("token", "token_id", "probability")}
         columns = {name: axis for name, axis in columns.items() if axis in ds}
-        found["alternatives"] = _rows(ds, columns)
-    return found | {name: ds[name].values.tolist() for name in NUMBERS if name in ds}
+        record["alternatives"] = _rows(ds, columns)
+    return record | {name: ds[name].values.tolist() for name in NUMBERS if name in ds}

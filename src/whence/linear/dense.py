@@ -98,7 +98,7 @@ def dense(step: Step, parts: Branches | None, tokens: slice) -> Dense | None:
         return None
     first = slice(tokens.start, min(tokens.start + TOKENS, tokens.stop))
     few = _made(parts.among(first), reads.among(first))
-    if not step.agrees_back(lambda each: few.pull(each.transpose(0, 1).clone()).transpose(0, 1), first):
+    if not step.agrees_back(lambda vectors: few.pull(vectors.transpose(0, 1).clone()).transpose(0, 1), first):
         return None
     return _made(parts.among(tokens), reads.among(tokens))
 

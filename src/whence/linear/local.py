@@ -26,8 +26,8 @@ def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"]
     """|d h^l_i / d h^(l-1)_j| of one block; None where it cannot be multiplied out within the memory."""
     if not multiplies_out(step, memory):
         return None
-    found = matrices(step, by_parts(step), chunk)
-    return None if found is None else _norms(_Heads.of(found), found, min(cost.PAIRS, memory // cost.PAIRS_SHARE))
+    block = matrices(step, by_parts(step), chunk)
+    return None if block is None else _norms(_Heads.of(block), block, min(cost.PAIRS, memory // cost.PAIRS_SHARE))
 
 
 def multiplies_out(step: Step, memory: int) -> bool:
@@ -111,5 +111,5 @@ def _own(heads: _Heads, block: Matrices) -> Float[Tensor, "t w m"]:
     weights, gain = (part.diagonal(dim1=1, dim2=2) for part in (heads.weights, heads.gain))
     scored = einsum(heads.keys, heads.query, gain, "t m h d, h t d, h t -> t m h")
     moved = rearrange(heads.value - heads.mixed, "h t e -> t 1 h e")
-    given = (heads.values * rearrange(weights, "h t -> t 1 h 1")).addcmul_(scored[..., None], moved)
-    return torch.baddbmm(block.own, rearrange(given, "t m h e -> t m (h e)"), block.write)
+    carried = (heads.values * rearrange(weights, "h t -> t 1 h 1")).addcmul_(scored[..., None], moved)
+    return torch.baddbmm(block.own, rearrange(carried, "t m h e -> t m (h e)"), block.write)

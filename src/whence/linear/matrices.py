@@ -73,8 +73,8 @@ def matrices(step: Step, parts: Branches | None, chunk: int, back: bool = False)
         queries, keys, values, own = _reads(step, chunk)
         write = _writes(step, own, chunk)
     own.baddbmm_(_through_scores(step.attended, queries), write)
-    found = Matrices(keys, values, own, write, step.attended)
-    return found if (step.agrees_back(found.pull) if back else step.agrees(found.push)) else None
+    multiplied = Matrices(keys, values, own, write, step.attended)
+    return multiplied if (step.agrees_back(multiplied.pull) if back else step.agrees(multiplied.push)) else None
 
 
 def bytes_of(step: Step) -> int:
@@ -158,15 +158,15 @@ def _basis(states: Float[Tensor, "t m"], size: int, chunk: int) -> Iterator[tupl
 def _reads(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Derivatives of queries, keys, values and output by the token's own state, input x output."""
     tokens, width = step.states.shape
-    found: list[Tensor] = []
+    derivatives: list[Tensor] = []
     for part, directions in _basis(step.states, width, chunk):
         queries, keys, values, output = step.reads(directions)
         pieces = [rearrange(tangent, "k h t d -> t k (h d)") for tangent in (queries, keys, values)]
         pieces.append(rearrange(output, "k t m -> t k m"))
-        found = found or [piece.new_empty(tokens, width, piece.shape[-1]) for piece in pieces]
-        for whole, piece in zip(found, pieces, strict=True):
+        derivatives = derivatives or [piece.new_empty(tokens, width, piece.shape[-1]) for piece in pieces]
+        for whole, piece in zip(derivatives, pieces, strict=True):
             whole[:, part] = piece
-    return found[0], found[1], found[2], found[3]
+    return derivatives[0], derivatives[1], derivatives[2], derivatives[3]
 
 
 def _writes(step: Step, own: Float[Tensor, "t m m"], chunk: int) -> Float[Tensor, "t n m"]:

@@ -122,13 +122,13 @@ class Propagator:
 
     def portion(self, least: int = 1) -> int:
         """How many vectors go through a block at a time; refuses when the memory is not enough for one."""
-        tokens, each = len(self.chain.states), _inside(self.chain)
-        if self.memory < each:
+        tokens, tangent = len(self.chain.states), _inside(self.chain)
+        if self.memory < tangent:
             raise BadInput(
-                f"One tangent of {tokens:,} tokens takes {gigabytes(each)} and {gigabytes(self.memory)} may be used;"
+                f"One tangent of {tokens:,} tokens takes {gigabytes(tangent)} and {gigabytes(self.memory)} may be used;"
                 " raise the memory limit or shorten the text."
             )
-        return cost.together(tokens, self.memory // each, least)
+        return cost.together(tokens, self.memory // tangent, least)
 
     def _through_blocks(
         self, packs: list[Pack], multiplied: bool, total: int, chunk: int, visit: Visit, report: "_Report"

@@ -229,7 +229,9 @@ class Mixture:
     @classmethod
     def of(cls, routes: Sequence[Route], read: Float[Tensor, "t m"]) -> "Mixture":
         return cls(
-            tuple((Chain(feed_forward(each.expert, read[each.tokens])), each.tokens, each.factor) for each in routes)
+            tuple(
+                (Chain(feed_forward(route.expert, read[route.tokens])), route.tokens, route.factor) for route in routes
+            )
         )
 
     def push(self, vectors: Vectors, constants: bool = False) -> Vectors:

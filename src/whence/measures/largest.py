@@ -18,10 +18,10 @@ def declared(selected: Mapping[str, Variable], top: int | None) -> dict[str, Var
     """The variables that there are in place of these where the `top` largest sources alone are kept."""
     if top is None:
         return dict(selected)
-    found: dict[str, Variable] = {}
+    kept: dict[str, Variable] = {}
     for name, variable in selected.items():
-        found |= _parts(name, variable, selected) if is_map(variable) else {name: variable}
-    return found
+        kept |= _parts(name, variable, selected) if is_map(variable) else {name: variable}
+    return kept
 
 
 def is_map(variable: Variable) -> bool:
@@ -35,14 +35,14 @@ def shortened(tensors: Mapping[str, Tensor], known: Mapping[str, Variable], top:
     if top is None:
         return dict(tensors)
     maps = [name for name in tensors if name in known and is_map(known[name])]
-    found = {name: tensors[name] for name in tensors if name not in maps}
+    kept = {name: tensors[name] for name in tensors if name not in maps}
     for name in maps:
         if (value := _value_of(name, maps)) is None:
-            found[name], found[name + PLACE], found[name + REST] = largest(tensors[name], top)
+            kept[name], kept[name + PLACE], kept[name + REST] = largest(tensors[name], top)
     for name in maps:
         if (value := _value_of(name, maps)) is not None:
-            found[name] = tensors[name].gather(-1, found[value + PLACE].long())
-    return found
+            kept[name] = tensors[name].gather(-1, kept[value + PLACE].long())
+    return kept
 
 
 def largest(rows: Float[Tensor, "*r s"], count: int) -> Row:

@@ -108,14 +108,14 @@ def visit_again(
 ) -> None:
     """Calls visit(block) for the block of one layer alone, called again as it was, with the states that it read."""
     recorder = _Recorder(anatomy, visit, batch.prefix.ids.shape[1], first=layer)
-    given = states.to(call.dtype).unsqueeze(anatomy.batch_axis)
+    batched = states.to(call.dtype).unsqueeze(anatomy.batch_axis)
     with (
         borrowed(anatomy.model, anatomy.seam),
         torch.no_grad(),
         recorder.listening(),
         threads_for(batch.ids.numel()),
     ):
-        call.block(given, *call.rest, **call.names)
+        call.block(batched, *call.rest, **call.names)
 
 
 def _unread(anatomy: Anatomy, why: str) -> str:

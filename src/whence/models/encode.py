@@ -125,7 +125,7 @@ def _words_over(sentence: Sentence, parts: list[int | None], spans: list[Span | 
     """The words each token has characters of."""
     over: list[list[int]] = [[] for _ in parts]
     for part in range(len(sentence.texts)):
-        own = [token for token, each in enumerate(parts) if each == part]
+        own = [token for token, of in enumerate(parts) if of == part]
         places = [place for place, word in enumerate(sentence.words) if word.in_pair == part]
         of_words = [(sentence.words[place].start, sentence.words[place].end) for place in places]
         of_tokens = [spans[token] or (0, 0) for token in own]

@@ -127,13 +127,13 @@ def _apart_of_both(anatomy: Anatomy, batch: Batch, cotangent: Tensor, pulled: Te
     assert anatomy.encoder is not None and batch.split is not None
     encoder = _Own(anatomy.encoder)
     decoder = _Own(anatomy, skipped=int(table_of(anatomy) is table_of(anatomy.encoder)))
-    given: list[Tensor] = []
+    sources: list[Tensor] = []
     with torch.enable_grad(), encoder.listening(), decoder.listening(), ExitStack() as hooks:
-        keep = here(lambda _, __, output: given.append(output[0]))
+        keep = here(lambda _, __, output: sources.append(output[0]))
         hooks.callback(anatomy.encoder.stack.register_forward_hook(keep).remove)
         capture.run(capture.reader(anatomy, batch), batch, **capture.arguments_of(anatomy))
     embeddings, starts = (encoder.embedding, decoder.embedding), (encoder.start, decoder.start)
-    expected = _gradients((given[0], decoder.output), embeddings, cotangent, batch.split)
+    expected = _gradients((sources[0], decoder.output), embeddings, cotangent, batch.split)
     return max(map(apart, _gradients(starts, embeddings, pulled, batch.split), expected))
 
 

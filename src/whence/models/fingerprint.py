@@ -118,8 +118,8 @@ def _plain(sentence: Sentence) -> list[object]:
         mentions,
         dict(sentence.labels),
     ]
-    given: list[object] = [*([turn.role, turn.content] for turn in sentence.turns), *sentence.ids]
-    return [*known, given] if given else known  # so that a corpus of texts alone keeps its hash
+    turns_and_ids: list[object] = [*([turn.role, turn.content] for turn in sentence.turns), *sentence.ids]
+    return [*known, turns_and_ids] if turns_and_ids else known  # so that a corpus of texts alone keeps its hash
 
 
 def _json(content: object) -> bytes:

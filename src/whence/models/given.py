@@ -54,19 +54,19 @@ def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
         return pictured(model, inputs_with_picture(model, item)) if has_picture(item) else _text(model, item, truncate)
     inputs = _inputs(model, item)
     batch = of_inputs(model.model, inputs)
-    found = places(model.anatomy, batch, model.processor)
-    count = len(found.tokens)
+    placed = places(model.anatomy, batch, model.processor)
+    count = len(placed.tokens)
     return Encoded(
         batch=batch,
-        tokens=found.tokens,
+        tokens=placed.tokens,
         words=[""] * count,
-        special=found.special,
+        special=placed.special,
         sentence=Sentence(""),
         spans=[None] * count,
         parts=[None] * count,
         words_over=[[] for _ in range(count)],
         last=count - 1,
-        places=found.coordinates,
+        places=placed.coordinates,
         picture=_picture(inputs["pixel_values"], model.processor) if "pixel_values" in inputs else None,
     )
 

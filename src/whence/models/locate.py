@@ -207,7 +207,7 @@ def _unread_pair(model: PreTrainedModel) -> str:
 
 def _with_encoder(row: Family | Either) -> bool:
     rows = row.rows.values() if isinstance(row, Either) else [row]
-    return any(each.with_encoder is not None for each in rows)
+    return any(row.with_encoder is not None for row in rows)
 
 
 def _in_part(model: PreTrainedModel, witness: _Witness, seam: str | None) -> Anatomy:

@@ -121,12 +121,12 @@ def mixing_of(anatomy: Anatomy) -> Mixing:
     return MIXING[name]
 
 
-def mixed(anatomy: Anatomy, tokenizer: Any, given: Inputs) -> Encoded:
+def mixed(anatomy: Anatomy, tokenizer: Any, processed: Inputs) -> Encoded:
     """The tokens of a text with pictures, each at its place in the text or in its picture; without the pictures
     themselves.
     """
     mixing, config = mixing_of(anatomy), anatomy.model.config
-    inputs = _marked(anatomy, mixing, given)
+    inputs = _marked(anatomy, mixing, processed)
     ids = inputs[TEXT][0].tolist()
     read = aligned(anatomy, tokenizer, coded(tokenizer, Sentence("", ids=tuple(ids))))
     grids = mixing.grids(config, inputs)
@@ -170,14 +170,14 @@ def longer(inputs: Inputs, ids: list[int]) -> dict[str, Tensor]:
     return {name: torch.cat([value, more[name]], dim=1) if name in more else value for name, value in inputs.items()}
 
 
-def _marked(anatomy: Anatomy, mixing: Mixing, given: Inputs) -> dict[str, Tensor]:
+def _marked(anatomy: Anatomy, mixing: Mixing, processed: Inputs) -> dict[str, Tensor]:
     """With the input that says which tokens are those of pictures: without it they would be read as text."""
-    ids = given[TEXT]
-    if ids.ndim != 2 or len(ids) != 1 or not bool(given.get("attention_mask", torch.ones(1)).all()):
+    ids = processed[TEXT]
+    if ids.ndim != 2 or len(ids) != 1 or not bool(processed.get("attention_mask", torch.ones(1)).all()):
         raise BadInput("One text is measured at a time, without padding; give input_ids of one row.")
-    if mixing.marks is None or mixing.marks in given:
-        return dict(given)
-    return dict(given) | {mixing.marks: (ids == _picture_token(anatomy.model.config)).long()}
+    if mixing.marks is None or mixing.marks in processed:
+        return dict(processed)
+    return dict(processed) | {mixing.marks: (ids == _picture_token(anatomy.model.config)).long()}
 
 
 def _picture_token(config: Any) -> int:

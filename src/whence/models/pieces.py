@@ -83,4 +83,4 @@ def _hooks(module: nn.Module) -> list[Any]:
     if accelerate is None:
         return []
     hooks = hook.hooks if isinstance(hook, accelerate.SequentialHook) else (hook,)
-    return [one for one in hooks if isinstance(one, accelerate.AlignDevicesHook)]
+    return [hook for hook in hooks if isinstance(hook, accelerate.AlignDevicesHook)]

@@ -113,8 +113,8 @@ def misplaced(anatomy: Anatomy, batch: Batch) -> float:
     assert batch.inputs is not None
     pixels = batch.inputs["pixel_values"]
     height, width = sides(anatomy.config.patch_size)
-    found = places(anatomy, batch).coordinates
-    cells = [cell for cell in zip(found["row"], found["column"], strict=True) if cell[0] >= 0]
+    coordinates = places(anatomy, batch).coordinates
+    cells = [cell for cell in zip(coordinates["row"], coordinates["column"], strict=True) if cell[0] >= 0]
     before, missed = _embedded(anatomy, batch), 0
     for row, column in {cells[0], cells[len(cells) // 3], cells[-1]}:
         changed = pixels.clone()
@@ -122,7 +122,7 @@ def misplaced(anatomy: Anatomy, batch: Batch) -> float:
         area.neg_()
         states = _embedded(anatomy, Batch.of_inputs({**batch.inputs, "pixel_values": changed}, batch.ids.shape[1]))
         moved = (states != before).any(dim=-1).nonzero().flatten().tolist()
-        missed += [(found["row"][token], found["column"][token]) for token in moved] != [(row, column)]
+        missed += [(coordinates["row"][token], coordinates["column"][token]) for token in moved] != [(row, column)]
     return float(missed)
 
 

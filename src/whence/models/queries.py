@@ -87,19 +87,19 @@ class Attending:
 
     def _of(self, targets: Int[Tensor, " t"], sources: slice) -> tuple[Tensor, Tensor]:
         key, value = self.key[:, :, sources], self.value[:, :, sources]
-        settings = {name: self._rows(given, targets, sources) for name, given in self.settings.items()}
+        settings = {name: self._rows(setting, targets, sources) for name, setting in self.settings.items()}
         mask = self._rows(self.mask, targets, sources)
         return self.eager(self.module, self.query[:, :, targets], key, value, mask, **settings)
 
-    def _rows(self, given: Any, targets: Int[Tensor, " t"], sources: slice) -> Any:
+    def _rows(self, setting: Any, targets: Int[Tensor, " t"], sources: slice) -> Any:
         """Of a mask or a bias of all pairs, those of these targets and sources; anything else as it is."""
-        if (recipe := _recipe(given)) is not None:
+        if (recipe := _recipe(setting)) is not None:
             return recipe.made(targets, sources)
-        if not isinstance(given, Tensor) or given.ndim != 4 or given.shape[-1] != self.key.shape[2]:
-            return given
-        if given.shape[-2] == self.query.shape[2]:
-            given = given[..., targets, :]
-        return given[..., sources]
+        if not isinstance(setting, Tensor) or setting.ndim != 4 or setting.shape[-1] != self.key.shape[2]:
+            return setting
+        if setting.shape[-2] == self.query.shape[2]:
+            setting = setting[..., targets, :]
+        return setting[..., sources]
 
     def _seen(self, targets: Int[Tensor, " t"]) -> slice:
         recipe = _recipe(self.mask)
@@ -134,13 +134,13 @@ class _Recipe:
         return self.ranges[place]
 
     def _run(self, first: int, count: int, sources: slice) -> Tensor:
-        given = self.settings
-        rows = {"q_length": count, "q_offset": given.get("q_offset", 0) + first}
+        setting = self.settings
+        rows = {"q_length": count, "q_offset": setting.get("q_offset", 0) + first}
         columns = {
             "kv_length": sources.stop - sources.start,
-            "kv_offset": given.get("kv_offset", 0) + sources.start,
+            "kv_offset": setting.get("kv_offset", 0) + sources.start,
         }
-        made = finite_mask(**given | rows | columns | {"allow_is_bidirectional_skip": False})
+        made = finite_mask(**setting | rows | columns | {"allow_is_bidirectional_skip": False})
         assert made is not None
         return made
 

@@ -35,14 +35,14 @@ class Named:
     @property
     def step(self) -> int | None:
         """After which training step it was kept, if its name ends in one."""
-        found = _STEP.match(self.name)
-        return int(found["step"]) * _UNITS[found["unit"].lower()] if found else None
+        match = _STEP.match(self.name)
+        return int(match["step"]) * _UNITS[match["unit"].lower()] if match else None
 
     @property
     def series(self) -> str:
         """Its name without the step: which training it is a checkpoint of."""
-        found = _STEP.match(self.name)
-        return found["series"] if found else self.name
+        match = _STEP.match(self.name)
+        return match["series"] if match else self.name
 
     def load(self, load: Load = load) -> Model:
         """The model; `load` is called with its source and, where one was named, the revision."""
@@ -70,9 +70,9 @@ def several(models: object) -> list[Named]:
     sources = list(models) if isinstance(models, Iterable) and not isinstance(models, str | Path) else [models]
     if not sources:
         raise BadInput("No model was named; name one, or several.")
-    named = [each for source in sources for each in _expanded(source)]
-    short = _shortened([each for each in named if isinstance(each.source, str | Path)])
-    return _folders(_unlike([short.get(each.name, each) for each in named]))
+    named = [entry for source in sources for entry in _expanded(source)]
+    short = _shortened([entry for entry in named if isinstance(entry.source, str | Path)])
+    return _folders(_unlike([short.get(entry.name, entry) for entry in named]))
 
 
 def _expanded(source: Any) -> list[Named]:
@@ -100,31 +100,31 @@ def _natural(path: str) -> list[object]:
 
 def _shortened(named: Sequence[Named]) -> dict[str, Named]:
     """Of several folders, what tells them apart: their paths below the folder that all are in."""
-    folders = {each.name: Path(each.name).expanduser().absolute() for each in named if Path(each.name).exists()}
+    folders = {entry.name: Path(entry.name).expanduser().absolute() for entry in named if Path(entry.name).exists()}
     if len(folders) < 2:
         return {}
     above = commonpath([str(folder.parent) for folder in folders.values()])
     return {
-        each.name: replace(each, name=str(folders[each.name].relative_to(above)))
-        for each in named
-        if each.name in folders
+        entry.name: replace(entry, name=str(folders[entry.name].relative_to(above)))
+        for entry in named
+        if entry.name in folders
     }
 
 
 def _unlike(named: Sequence[Named]) -> list[Named]:
     """Models in memory may share a name and are numbered; a model that is named twice is a mistake."""
     names: list[str] = []
-    for each in named:
-        if each.name in names and not isinstance(each.source, Model):
-            raise BadInput(f"The model {each.name!r} is named twice; name it once.")
-        count = sum(name == each.name or name.startswith(f"{each.name} (") for name in names)
-        names.append(f"{each.name} ({count + 1})" if each.name in names else each.name)
-    return [replace(each, name=name) for each, name in zip(named, names, strict=True)]
+    for entry in named:
+        if entry.name in names and not isinstance(entry.source, Model):
+            raise BadInput(f"The model {entry.name!r} is named twice; name it once.")
+        count = sum(name == entry.name or name.startswith(f"{entry.name} (") for name in names)
+        names.append(f"{entry.name} ({count + 1})" if entry.name in names else entry.name)
+    return [replace(entry, name=name) for entry, name in zip(named, names, strict=True)]
 
 
 def _folders(named: Sequence[Named]) -> list[Named]:
     taken: list[str] = []
-    for each in named:
-        plain = re.sub(r"[^\w.-]+", "-", each.name).strip("-.") or "model"
+    for entry in named:
+        plain = re.sub(r"[^\w.-]+", "-", entry.name).strip("-.") or "model"
         taken.append(plain if plain not in taken else f"{plain}-{len(taken) + 1}")
-    return [replace(each, folder=folder) for each, folder in zip(named, taken, strict=True)]
+    return [replace(entry, folder=folder) for entry, folder in zip(named, taken, strict=True)]

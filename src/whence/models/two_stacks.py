@@ -49,8 +49,8 @@ class Recorder:
         try:
             yield cls(anatomy, depth, weights)
         finally:
-            for each in weights:
-                each.close()
+            for block_weights in weights:
+                block_weights.close()
 
     def record(self, batch: Batch) -> tuple[Step, ...]:
         """The chain's steps of one pass."""
@@ -70,10 +70,10 @@ class Recorder:
         source, prefix = states[: self.source.shape[1]], states[self.source.shape[1] :]
         for _, function, *_ in self._called[: self._border]:
             source = function(source, source)
-        given = self._finish(source)[None]
+        finished = self._finish(source)[None]
         for _, function, *_ in self._called[self._border :]:
-            prefix = function(prefix, given)
-        return torch.cat([given[0], prefix])
+            prefix = function(prefix, finished)
+        return torch.cat([finished[0], prefix])
 
     @property
     def _border(self) -> int:

@@ -190,7 +190,11 @@ def _padded(anatomy: Anatomy, batch: Batch) -> Trace[Tensor]:
 def _seen(anatomy: Anatomy, block: Block) -> _Seen:
     parts, projection = block.parts, anatomy.projection(anatomy.blocks[block.layer - 1])
     unread = block.projected is None or (block.cross is not None and block.cross.projected is None)
-    attentions = [each.attention for each in (block, block.cross) if each is not None and each.attention.shape[1]]
+    attentions = [
+        attending.attention
+        for attending in (block, block.cross)
+        if attending is not None and attending.attention.shape[1]
+    ]
     return _Seen(
         layer=block.layer,
         attends=block.attends,

@@ -55,9 +55,9 @@ def _opened(ds: xarray.Dataset) -> int:
 
 def _trace(ds: xarray.Dataset) -> dict[str, Any]:
     came = {name: _rows(ds[name].transpose("layer", "source").values) for name in CAME if name in ds}
-    given = None
+    carried = None
     if "share" in ds:
-        given = {
+        carried = {
             "predicted": ds["predicted"].values.tolist(),
             "tokens": [legible(str(token)) for token in ds["predicted_token"].values],
             "probability": _row(ds["predicted_probability"].values),
@@ -69,7 +69,7 @@ def _trace(ds: xarray.Dataset) -> dict[str, Any]:
         "sources": [legible(str(token)) for token in ds["source_token"].values],
         "came": came,
         "meaning": {name: CAME[name] for name in came},
-        "given": given,
+        "given": carried,
     }
 
 

@@ -105,12 +105,12 @@ OTHER_WORDS: dict[str, dict[str, str]] = {
 
 def payload(ds: xarray.Dataset) -> dict[str, Any]:
     """Everything the page draws, ready for JSON."""
-    found = explained(ds)
+    predictions = explained(ds)
     shades = {name: _shade(ds, name) for name in SHADES if name in ds}
-    each = [ds.isel(predicted=place) for place in range(len(found))]
+    parts = [ds.isel(predicted=place) for place in range(len(predictions))]
     return {
         "credit": credit(ds),
-        "finding": found[0].finding.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "finding": predictions[0].finding.replace(" %", "\N{NO-BREAK SPACE}%"),
         "attrs": {str(name): _plain(str(value)) for name, value in ds.attrs.items() if name != PICTURE},
         "causal": int(ds.attrs.get("causal", 0)) == 1,
         "tokens": _tokens(ds),
@@ -118,7 +118,7 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
         "layer_names": layer_names(ds),
         "layers": ds["layer"].values.tolist(),
         "heads": 0,
-        "predicted": [_predicted(one, part, ds) for one, part in zip(found, each, strict=True)],
+        "predicted": [_predicted(prediction, part, ds) for prediction, part in zip(predictions, parts, strict=True)],
         "spans": [_plain(name) for name in span_names(ds)],
         "shades": [{"name": name} | shade for name, shade in shades.items()],
         "styles": {name: {part: shade[part] for part in ("title", "meaning")} for name, shade in shades.items()},
@@ -130,7 +130,7 @@ def payload(ds: xarray.Dataset) -> dict[str, Any]:
             theme: {**FURNITURE[theme], "sequential": SEQUENTIAL[theme], "diverging": opposed(theme), "measures": {}}
             for theme in THEMES
         },
-        "state": f"token={max(found[0].position, 0)}&layer=0",
+        "state": f"token={max(predictions[0].position, 0)}&layer=0",
         "variables": {name: exact(_by_layer(ds, name)) for name in shades},
     }
 
@@ -166,17 +166,19 @@ def _tokens(ds: xarray.Dataset) -> list[dict[str, Any]]:
     ]
 
 
-def _predicted(one: Explained, part: xarray.Dataset, ds: xarray.Dataset) -> dict[str, Any]:
+def _predicted(prediction: Explained, part: xarray.Dataset, ds: xarray.Dataset) -> dict[str, Any]:
     """One prediction; `place` is where its token stands in the text, -1 where it does not."""
-    stands = one.position + 1
-    answered = "source_is_answer" in ds.coords and bool(ds["source_is_answer"].values[stands]) and one.place is not None
+    stands = prediction.position + 1
+    answered = (
+        "source_is_answer" in ds.coords and bool(ds["source_is_answer"].values[stands]) and prediction.place is not None
+    )
     depth = profile(part)
     bias = part["bias"].values if "bias" in part else np.zeros(part.sizes["layer"])
-    return one._asdict() | {
-        "finding": one.finding.replace(" %", "\N{NO-BREAK SPACE}%"),
-        "title": one.title.replace(" %", "\N{NO-BREAK SPACE}%"),
-        "chance": one.chance.replace(" %", "\N{NO-BREAK SPACE}%"),
-        "rank": one.place,
+    return prediction._asdict() | {
+        "finding": prediction.finding.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "title": prediction.title.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "chance": prediction.chance.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "rank": prediction.place,
         "ids": part["alternative_token_id"].values.tolist() if "alternative_token_id" in part else [],
         "place": stands if answered else -1,
         "depth": None if depth is None else _rounded(depth),
@@ -190,7 +192,9 @@ def _sizes(part: xarray.Dataset, bias: np.ndarray) -> list[float | None]:
     rows = zip(part[measures(part)[0]].transpose("layer", "source").values, bias, strict=True)
     if "share" not in part:
         return [None] * len(bias)
-    return [float(abs(row).sum() + abs(one)) if in_percent(row, float(one)) else None for row, one in rows]
+    return [
+        float(abs(row).sum() + abs(constant)) if in_percent(row, float(constant)) else None for row, constant in rows
+    ]
 
 
 def _heat(ds: xarray.Dataset) -> dict[str, Any] | None:

@@ -80,8 +80,8 @@ def long_headline(ds: xarray.Dataset) -> str:
 
 
 def _told(ds: xarray.Dataset) -> list[Prediction]:
-    found = [prediction for prediction in predictions(ds) if prediction.chances]
-    return found[-1:] if found and found[0].causal else found[:MOST]
+    answered = [prediction for prediction in predictions(ds) if prediction.chances]
+    return answered[-1:] if answered and answered[0].causal else answered[:MOST]
 
 
 def chance(share: float) -> str:

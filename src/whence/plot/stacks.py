@@ -44,15 +44,15 @@ def joined(tree: xarray.DataTree) -> xarray.Dataset:
     for name, values in decoder.data_vars.items():
         if "source" in values.dims:
             parts = [cross[name], values]
-            data[str(name)] = values.dims, np.concatenate([each.transpose(*values.dims) for each in parts], axis=-1)
+            data[str(name)] = values.dims, np.concatenate([part.transpose(*values.dims) for part in parts], axis=-1)
         elif "target" in values.dims:
             data[str(name)] = values.dims, values.values
     attributes = {name: decoder[name].attrs for name in data}
     kept = {name: decoder[name] for name in ("layer", "head", "analysis") if name in decoder.coords}
-    found = xarray.Dataset(data, kept | _labels(encoder, decoder), tree.attrs)
+    together = xarray.Dataset(data, kept | _labels(encoder, decoder), tree.attrs)
     for name, about in attributes.items():
-        found[name].attrs = about
-    return found.assign_coords(target=decoder["target"].values + border)
+        together[name].attrs = about
+    return together.assign_coords(target=decoder["target"].values + border)
 
 
 def _labels(encoder: xarray.Dataset, decoder: xarray.Dataset) -> dict[str, Any]:

@@ -55,12 +55,12 @@ def finding(ds: xarray.Dataset) -> str:
 
 def settled(ds: xarray.Dataset) -> int | None:
     """The first layer from which on the answer is the best token to the end; None where it never is."""
-    found = None
+    first = None
     for layer, place in zip(ds["layer"].values[::-1], ds["place"].values[::-1], strict=True):
         if place != 1:
             break
-        found = int(layer)
-    return found
+        first = int(layer)
+    return first
 
 
 def _known(layer: int | None) -> str:

@@ -32,14 +32,14 @@ def both_stacks(tree: xarray.DataTree, width: int, color: bool) -> Text:
 
 def _alone(ds: xarray.Dataset, name: str) -> xarray.Dataset:
     """A decoder's maps are half of their rows, and shown with the other half."""
-    maps = [each for each in ds.data_vars if "source" in ds[each].dims] if name == "decoder" else []
+    maps = [variable for variable in ds.data_vars if "source" in ds[variable].dims] if name == "decoder" else []
     return ds.drop_vars(maps) if len(maps) < len(ds.data_vars) else ds
 
 
 def _both(tree: xarray.DataTree, width: int, color: bool) -> Iterator[Text]:
     """Each token of the answer with its main sources in either text, at the last layer."""
     decoder, cross = (flattened(tree[name].to_dataset()) for name in ("decoder", "cross"))
-    name = next((each for each in SOURCE_ORDER if each in cross), None)
+    name = next((variable for variable in SOURCE_ORDER if variable in cross), None)
     if name is None:
         return
     parts = [ds[name].transpose("layer", "target", "source").values[-1] for ds in (cross, decoder)]
@@ -51,7 +51,8 @@ def _both(tree: xarray.DataTree, width: int, color: bool) -> Iterator[Text]:
     yield from _wrapped(f"{heading}; “tokens” are the answer's own:", width, DIM)
     for target, row in zip(cross["target"].values, shares, strict=True):
         line = Text(_named(decoder["source_token"].values[target])).append(" ← " if color else " <- ", DIM)
-        for place, source in enumerate([each for each in np.argsort(-row, kind="stable")[:MOST] if row[each] > 0]):
+        strongest = [source for source in np.argsort(-row, kind="stable")[:MOST] if row[source] > 0]
+        for place, source in enumerate(strongest):
             itself = source == len(names) - len(own) + target
             line.append(", " if place else "").append("itself" if itself else names[source])
             line.append(f" {100 * row[source]:.0f}", BOLD)

@@ -144,14 +144,14 @@ class Lens:
         encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
         tokens = range(len(encoded.tokens))
         with torch.no_grad(), torch.autocast(model.model.device.type, enabled=False):
-            asked = [*chosen, model.anatomy.layers]
-            states = single(states_at(model.anatomy, encoded.batch, [0] * len(tokens), tokens, asked))
+            wanted = [*chosen, model.anatomy.layers]
+            states = single(states_at(model.anatomy, encoded.batch, [0] * len(tokens), tokens, wanted))
             expected = final(model.anatomy, states[-1])
-            found = [
+            readouts = [
                 [self._read(model, kind, layer, own, expected, k) for layer, own in zip(chosen, states, strict=False)]
                 for kind in kinds
             ]
-        dataset = _labelled(model, found, expected)
+        dataset = _labelled(model, readouts, expected)
         coordinates = {
             "lens": list(kinds),
             "layer": chosen,
@@ -284,9 +284,9 @@ class Lens:
         return readout(model.anatomy, states, expected, k, moved)
 
 
-def _labelled(model: Model, found: list[list[Readout]], expected: Float[Tensor, "t v"]) -> xarray.Dataset:
+def _labelled(model: Model, readouts: list[list[Readout]], expected: Float[Tensor, "t v"]) -> xarray.Dataset:
     def stacked(name: str) -> np.ndarray:
-        values = torch.stack([torch.stack([getattr(each, name) for each in row]) for row in found])
+        values = torch.stack([torch.stack([getattr(readout, name) for readout in row]) for row in readouts])
         return values.to(reported(values.dtype) if values.is_floating_point() else values.dtype).cpu().numpy()
 
     answers = expected.argmax(dim=-1).cpu().numpy()

@@ -121,7 +121,7 @@ def _ours(path: Path) -> Lens:
     linear = None
     if "tuned" in read:
         linear = Tuned(read["tuned"], read["tuned_shift"], tuple(fitted["ridge"]), tuple(fitted["explained"]))
-    errors = tuple(float("nan") if each is None else each for each in told)
+    errors = tuple(float("nan") if error is None else error for error in told)
     return Lens(tuple(about.pop("layers")), read["groups"], tuple(about.pop("texts")), linear, about, errors)
 
 
@@ -156,7 +156,7 @@ def _of_published(path: Path, read: Any) -> tuple[dict[int, Tensor], int]:
 
 def _alike(matrices: Mapping[Any, Any]) -> bool:
     """Whether these are square matrices of one size, by number of the block."""
-    sizes = {tuple(each.shape) if isinstance(each, Tensor) else () for each in matrices.values()}
+    sizes = {tuple(matrix.shape) if isinstance(matrix, Tensor) else () for matrix in matrices.values()}
     square = all(len(size) == 2 and size[0] == size[1] for size in sizes)
     return len(sizes) == 1 and square and all(isinstance(block, int) for block in matrices)
 

@@ -62,10 +62,10 @@ def kind_of(model: Model, similar_to: object = None) -> str:
     return CLASS if type(model.model).__name__.endswith((*SEQUENCES, *TOKENS)) else TOKEN
 
 
-def check_asked(model: Model, kind: str, **asked: object) -> None:
+def check_asked(model: Model, kind: str, **options: object) -> None:
     """Refuses what cannot be asked of such a prediction."""
-    given = [name for name, value in asked.items() if value not in (None, 0, False)]
-    if wrong := [name for name in given if name not in _TAKES[kind]]:
+    named = [name for name, value in options.items() if value not in (None, 0, False)]
+    if wrong := [name for name in named if name not in _TAKES[kind]]:
         raise BadInput(f"{type(model.model).__name__} {_WORDS[kind]}, so it goes without {wrong[0]}=.")
 
 
@@ -91,9 +91,9 @@ def check_given(model: Model, kind: str) -> None:
         )
 
 
-def of_tokens(model: Model, asked: Question) -> Reading:
+def of_tokens(model: Model, query: Question) -> Reading:
     """Of the vocabulary, by the LM head."""
-    head = readout.of_tokens(model.anatomy, asked.positions, len(asked.encoded.tokens))
+    head = readout.of_tokens(model.anatomy, query.positions, len(query.encoded.tokens))
     return Reading(TOKEN, head, lambda numbers: pieces(model.tokenizer, numbers))
 
 

@@ -50,7 +50,7 @@ APART = frozenset(
 TOGETHER = frozenset({"norms", "mixing", "block", "alti"})  # of one block, with the sources of both texts
 CHAINED = frozenset(["contribution", "jacobian", "decomposition", "jacobian_local", "gradient", "gradient_local"])
 MEASURED = APART | TOGETHER | CHAINED
-Found = dict[tuple[str, str], Tensor]  # by side and variable
+Halves = dict[tuple[str, str], Tensor]  # by side and variable
 Side = Callable[[Block, Settings], Mapping[tuple[str, str], Tensor]]
 
 
@@ -68,8 +68,8 @@ def measure_both(
     """As `whence.measure`, of an encoder-decoder."""
     if top is not None:
         raise BadInput("Rows over two texts are not cut to their largest sources; leave top= out, or name targets=.")
-    asked = [measures] if isinstance(measures, str | Options) else list(measures)
-    selected, options = chosen(asked, loaded(model, two_stacks=True).gives, model.anatomy.family, model.reasons)
+    requested = [measures] if isinstance(measures, str | Options) else list(measures)
+    selected, options = chosen(requested, loaded(model, two_stacks=True).gives, model.anatomy.family, model.reasons)
     assert model.encoder is not None
     depths = model.encoder.anatomy.layers, model.anatomy.layers
     numbers = [None, None] if layers is None else _of_each(_arguments.layers(layers, 1, max(depths)), depths)
@@ -79,7 +79,7 @@ def measure_both(
     encoder = one.of_text(
         model.encoder,
         text[0],  # type: ignore[index]  # a pair, as was just checked
-        asked,
+        requested,
         layers=numbers[0],
         truncate=truncate,
         memory_limit=memory_limit,
@@ -99,24 +99,24 @@ def measure_both(
         memory = one.claimed(needed, model, len(pair.together.tokens), memory_limit, lambda: one.REMEDY)
         settings = replace(settings, memory=memory)
     with torch.autocast(model.device.type, enabled=False):
-        found = _by_blocks(settings, options, own) | _by_chain(settings, options, own)
+        halves = _by_blocks(settings, options, own) | _by_chain(settings, options, own)
     about = provenance(model, options, parameters_of(options))
     about |= {"text": pair.source.sentence.text, "prefix": pair.prefix.sentence.text}
-    sides = {side: _labelled(side, found, own, pair, settings).assign_attrs(about) for side in SIDES}
+    sides = {side: _labelled(side, halves, own, pair, settings).assign_attrs(about) for side in SIDES}
     return xarray.DataTree.from_dict(
         {"/": xarray.Dataset(attrs=about), "encoder": encoder, **dict(reversed(sides.items()))}
     )
 
 
-def _of_each(asked: Sequence[int], depths: tuple[int, int]) -> list[list[int] | None]:
+def _of_each(layers: Sequence[int], depths: tuple[int, int]) -> list[list[int] | None]:
     """The layers of either stack, which may have different numbers of them."""
-    found = [sorted({layer for layer in asked if layer <= depth}) for depth in depths]
-    if not all(found):
+    by_stack = [sorted({layer for layer in layers if layer <= depth}) for depth in depths]
+    if not all(by_stack):
         raise BadInput(
             f"The encoder has the layers 1 to {depths[0]} and the decoder 1 to {depths[1]}, and of one of them none was"
             " asked for; ask for some that both have."
         )
-    return [*found]
+    return [*by_stack]
 
 
 def _staged(progress: Callable[[int, int], None] | None, place: int, count: int) -> Callable[[int, int], None] | None:
@@ -126,7 +126,7 @@ def _staged(progress: Callable[[int, int], None] | None, place: int, count: int)
     return lambda done, total: progress(place * total + done, count * total)
 
 
-def _by_blocks(settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable]) -> Found:
+def _by_blocks(settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable]) -> Halves:
     """What is measured in one block at a time, layer first, batch second."""
     wanted = frozenset(name for name in own if owners()[name] in APART | TOGETHER)
     if not wanted:
@@ -152,9 +152,9 @@ def _sides(settings: Settings, options: Mapping[str, Options]) -> list[Side]:
     """What is asked of every block: of each attention by itself, and of both together."""
     apart = replace(settings, wanted=frozenset(name for name in settings.wanted if owners()[name] in APART))
     functions = computes("block", apart, options)
-    found: list[Side] = [_labels, *(partial(_apart, compute, own) for compute, own in functions)]
+    sides: list[Side] = [_labels, *(partial(_apart, compute, own) for compute, own in functions)]
     together = settings.wanted - apart.wanted
-    return [*found, partial(_together, together)] if together else found
+    return [*sides, partial(_together, together)] if together else sides
 
 
 def _labels(block: Block, settings: Settings) -> dict[tuple[str, str], Tensor]:
@@ -176,10 +176,10 @@ def _apart(compute: Function, own: Settings, block: Block, settings: Settings) -
 
 def _together(wanted: frozenset[str], block: Block, settings: Settings) -> dict[tuple[str, str], Tensor]:
     border = settings.batch.split
-    found = crossed.maps(block, [name for name in crossed.NAMES if name in wanted])
-    found |= {name: make(block) for name, make in MAPS.items() if name in wanted}
-    halves = {(CROSS, name): values[..., :border] for name, values in found.items()}
-    halves |= {(DECODER, name): values[..., border:] for name, values in found.items()}
+    whole = crossed.maps(block, [name for name in crossed.NAMES if name in wanted])
+    whole |= {name: make(block) for name, make in MAPS.items() if name in wanted}
+    halves = {(CROSS, name): values[..., :border] for name, values in whole.items()}
+    halves |= {(DECODER, name): values[..., border:] for name, values in whole.items()}
     for name, ratio in {"mixing": crossed.mixing, "mixing_block_n": crossed.block_mixing}.items():
         if name in wanted:
             halves |= {(DECODER, name): ratio(block), (CROSS, name): ratio(block, "from_source")}
@@ -189,7 +189,7 @@ def _together(wanted: frozenset[str], block: Block, settings: Settings) -> dict[
 MAPS: dict[str, Callable[[Block], Tensor]] = {"block_n": crossed.block_norms, "alti": crossed.alti}
 
 
-def _by_chain(settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable]) -> Found:
+def _by_chain(settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable]) -> Halves:
     """What goes through both stacks: rows of prefix tokens, with the sources of both texts; layer first, no batch."""
     wanted = frozenset(name for name in own if owners()[name] in CHAINED)
     border, anatomy = settings.batch.split, settings.anatomy
@@ -201,24 +201,24 @@ def _by_chain(settings: Settings, options: Mapping[str, Options], own: Mapping[s
         layers=tuple(anatomy.encoder.layers + layer for layer in settings.layers or ()),
         targets=tuple(border + row for row in rows),
     )
-    found: Found = {}
-    for compute, asked in computes("model", joint, options):
-        for name, values in compute(asked).items():
+    halves: Halves = {}
+    for compute, chained in computes("model", joint, options):
+        for name, values in compute(chained).items():
             if name not in wanted:  # a number about one, which stands behind its name
-                found[CROSS, name] = found[DECODER, name] = values
+                halves[CROSS, name] = halves[DECODER, name] = values
             elif own[name].dims[-1] == "source":
-                found[CROSS, name] = values[:, list(asked.targets or ()), :border]
-                found[DECODER, name] = values[:, list(asked.targets or ()), border:]
+                halves[CROSS, name] = values[:, list(chained.targets or ()), :border]
+                halves[DECODER, name] = values[:, list(chained.targets or ()), border:]
             else:
-                found[DECODER, name] = values[:, list(asked.targets or ())]
-    return found
+                halves[DECODER, name] = values[:, list(chained.targets or ())]
+    return halves
 
 
-def _labelled(side: str, found: Found, own: Mapping[str, Variable], pair: Pair, settings: Settings) -> xarray.Dataset:
+def _labelled(side: str, halves: Halves, own: Mapping[str, Variable], pair: Pair, settings: Settings) -> xarray.Dataset:
     known, dtype = {**own, **LABELS}, reported(settings.anatomy.model.dtype)
     arrays: dict[str, np.ndarray] = {}
     about: dict[str, dict[str, Any]] = {}
-    for (where, name), values in found.items():
+    for (where, name), values in halves.items():
         variable, _, attribute = name.partition(".")
         if where != side or variable not in known:
             continue

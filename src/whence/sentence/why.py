@@ -109,7 +109,7 @@ def why(
         >>> bool(abs(ds.share.sum("source") + ds.bias - ds.logit).max() < 1e-3)
         True
     """
-    given = Answer(answer, whole("generate", generate, 0), None if seed is None else seed_of(seed))
+    reply = Answer(answer, whole("generate", generate, 0), None if seed is None else seed_of(seed))
     pair, model = loaded(model, two_stacks=True), facing(model, text)
     kind = read.kind_of(model, similar_to)
     _check_two_stacks(model, kind, components)
@@ -124,7 +124,7 @@ def why(
         pooling=pooling,
         similar_to=similar_to,
         answer=answer,
-        generate=given.generate,
+        generate=reply.generate,
         through=through,
         together=together,
     )
@@ -132,25 +132,25 @@ def why(
     memory_limit = None if memory_limit is None else whole("memory_limit", memory_limit, 1)
     if kind == TOKEN:
         find = question if model.encoder is None else question_of_both
-        asked = find(model, text, position, token, given, truncate)
-        reading = read.of_tokens(model, asked)
+        query = find(model, text, position, token, reply, truncate)
+        reading = read.of_tokens(model, query)
     elif kind == CLASS:
-        asked, reading = read.of_classes(model, text, position, label, truncate)
+        query, reading = read.of_classes(model, text, position, label, truncate)
     else:
-        asked, reading = read.of_similarity(model, text, facing(pair, similar_to), similar_to, pooling, truncate)
+        query, reading = read.of_similarity(model, text, facing(pair, similar_to), similar_to, pooling, truncate)
     other = None if against is None else (token_number if kind == TOKEN else read.class_number)(model, against)
-    by_span = None if spans is None else spans_of(asked.encoded, spans, asked.answer)
-    _check_through(through, names, asked, together)
+    by_span = None if spans is None else spans_of(query.encoded, spans, query.answer)
+    _check_through(through, names, query, together)
     way = _Way(names, other, together, components, memory_limit, progress, alternatives)
-    data, predicted = _measured(model, asked, reading, way)
+    data, predicted = _measured(model, query, reading, way)
     data |= {} if by_span is None else _by_span(data, by_span)
     if through is not None:
-        carried, by_them = hops.through(data["share"][1][:, 0], asked.positions, asked.answer or 0)
+        carried, by_them = hops.through(data["share"][1][:, 0], query.positions, query.answer or 0)
         data |= {"carried": (("predicted", "source"), carried), "carried_through": (("predicted",), by_them)}
-    options: dict[str, object] = {"against": other, "position": asked.positions, "together": together}
+    options: dict[str, object] = {"against": other, "position": query.positions, "together": together}
     options |= {} if similar_to is None else {"pooling": pooling}
-    attributes = provenance(model, names, options) | _texts(asked) | {"predicts": kind, "of": reading.of}
-    return xarray.Dataset(data, _coordinates(model, asked, reading, predicted, by_span, data, together), attributes)
+    attributes = provenance(model, names, options) | _texts(query) | {"predicts": kind, "of": reading.of}
+    return xarray.Dataset(data, _coordinates(model, query, reading, predicted, by_span, data, together), attributes)
 
 
 def _check_two_stacks(model: Model, kind: str, components: bool) -> None:
@@ -194,12 +194,12 @@ def given_by(model: Model, kind: str) -> list[str]:
     return [name for name in NEEDS if NEEDS[name] | {read.NEEDS[kind]} <= model.gives]
 
 
-def _check_through(through: str | None, names: list[str], asked: Question, together: bool) -> None:
+def _check_through(through: str | None, names: list[str], query: Question, together: bool) -> None:
     if through is None:
         return
     if through != "generated":
         raise BadInput(f"What a prediction rests on is followed through 'generated' tokens, and not {through!r}.")
-    if asked.answer is None or together or "share" not in names:
+    if query.answer is None or together or "share" not in names:
         raise BadInput(
             "Generated tokens are followed in an answer whose tokens are explained one by one, by shares; ask for an"
             " answer (answer=, generate=) and not for it as one (together=)."
@@ -219,10 +219,10 @@ class _Way:
     alternatives: int = 1
 
 
-def _measured(model: Model, asked: Question, reading: Reading, asks: _Way) -> tuple[Arrays, list[Predicted]]:
-    anatomy, batch, names = model.anatomy, asked.encoded.batch, asks.names
-    count = 1 if asks.together else len(asked.positions)
-    plan = planned(model, len(asked.encoded.tokens), count, names, asks.memory_limit)
+def _measured(model: Model, query: Question, reading: Reading, asks: _Way) -> tuple[Arrays, list[Predicted]]:
+    anatomy, batch, names = model.anatomy, query.encoded.batch, asks.names
+    count = 1 if asks.together else len(query.positions)
+    plan = planned(model, len(query.encoded.tokens), count, names, asks.memory_limit)
     way = Way(asks.together, plan.portion, asks.components, _Steps(asks.progress, plan.steps).one)
     data: Arrays = {}
     predicted: list[Predicted] = []
@@ -231,7 +231,7 @@ def _measured(model: Model, asked: Question, reading: Reading, asks: _Way) -> tu
         """Found out from the first pass that is made."""
         if not predicted:
             scored = reading.readout.scored(last)
-            numbers = asked.tokens or scored.argmax(dim=-1).tolist()
+            numbers = query.tokens or scored.argmax(dim=-1).tolist()
             _check_against(reading, numbers, asks.other)
             predicted.extend(Predicted(number, asks.other) for number in numbers)
             data.update(_about(reading, scored, predicted, asks))
@@ -256,10 +256,10 @@ def _measured(model: Model, asked: Question, reading: Reading, asks: _Way) -> tu
 
 
 def accounted(
-    model: Model, asked: Question, names: list[str], room: int | None = None
+    model: Model, query: Question, names: list[str], room: int | None = None
 ) -> tuple[Arrays, list[Predicted]]:
     """The arrays of `why`, each token's best alternative among them; the same room gives the same last digits."""
-    return _measured(model, asked, read.of_tokens(model, asked), _Way(names, memory_limit=room))
+    return _measured(model, query, read.of_tokens(model, query), _Way(names, memory_limit=room))
 
 
 class _Steps:
@@ -278,7 +278,7 @@ def _about(reading: Reading, scored: Tensor, predicted: list[Predicted], asks: _
     """The logit, or the difference of two, of the token its probability and place, and the model's best tokens; what
     there is of these.
     """
-    numbers = torch.tensor([each.token for each in predicted], device=scored.device)
+    numbers = torch.tensor([prediction.token for prediction in predicted], device=scored.device)
     rows = torch.arange(len(predicted), device=scored.device)
     value, logs = scored[rows, numbers], reading.readout.logs(scored)
     if asks.other is not None:
@@ -321,65 +321,65 @@ def _check_against(reading: Reading, numbers: list[int], other: int | None) -> N
 
 def _coordinates(
     model: Model,
-    asked: Question,
+    query: Question,
     reading: Reading,
     predicted: list[Predicted],
     spans: Spans | None,
     data: Arrays,
     together: bool,
 ) -> Mapping[str, Any]:
-    numbers = [each.token for each in predicted]
+    numbers = [prediction.token for prediction in predicted]
     tokens = reading.names(numbers)
     if reading.kind == SIMILARITY:  # the other text is no entry of a vocabulary
         numbers = [-1]
-    other = [each.against for each in predicted if each.against is not None]
+    other = [prediction.against for prediction in predicted if prediction.against is not None]
     if together:
-        text = asked.encoded.continued
-        first = next((span for span in asked.encoded.spans[asked.positions[0] + 1 :] if span is not None), None)
-        tokens = ["".join(tokens) if first is None or asked.answer is None else text[first[0] :].strip()]
+        text = query.encoded.continued
+        first = next((span for span in query.encoded.spans[query.positions[0] + 1 :] if span is not None), None)
+        tokens = ["".join(tokens) if first is None or query.answer is None else text[first[0] :].strip()]
         numbers, other = [-1], other[:1]
     coordinates: dict[str, Any] = {
-        "predicted": asked.positions[-1:] if together else asked.positions,
+        "predicted": query.positions[-1:] if together else query.positions,
         "predicted_token": ("predicted", tokens),
         "predicted_token_id": ("predicted", numbers),
         "layer": range(model.anatomy.chained + 1),
-        "source": range(len(asked.encoded.tokens)),
+        "source": range(len(query.encoded.tokens)),
     }
     if other:
         coordinates |= {
             "against_token": ("predicted", reading.names(other)),
             "against_token_id": ("predicted", other),
         }
-    if asked.answer is not None:
-        answers = [place >= asked.answer for place in range(len(asked.encoded.tokens))]
+    if query.answer is not None:
+        answers = [place >= query.answer for place in range(len(query.encoded.tokens))]
         coordinates["source_is_answer"] = "source", answers
     if model.anatomy.encoder is not None:
-        coordinates |= _of_stacks(model.anatomy, asked)
+        coordinates |= _of_stacks(model.anatomy, query)
     if spans is not None:
         coordinates |= {"span": range(len(spans.names)), "span_text": ("span", spans.names)}
         coordinates["source_span"] = "source", spans.of_source
     if "component_share" in data:
         heads = [f"head {number}" for number in range(data["component_share"][1].shape[2] - 2)]
         coordinates |= {"component": ["residual", *heads, "feed-forward"], "block": range(1, model.anatomy.layers + 1)}
-    return coordinates | {f"source_{name}": ("source", values) for name, values in tokens_of(asked.encoded).items()}
+    return coordinates | {f"source_{name}": ("source", values) for name, values in tokens_of(query.encoded).items()}
 
 
-def _of_stacks(anatomy: Anatomy, asked: Question) -> dict[str, Any]:
+def _of_stacks(anatomy: Anatomy, query: Question) -> dict[str, Any]:
     """Which stack a token stands in, and which one a layer is of: the decoder's come behind the encoder's."""
-    border, count = asked.encoded.batch.split or 0, len(asked.encoded.tokens)
+    border, count = query.encoded.batch.split or 0, len(query.encoded.tokens)
     sources = [STACKS[place >= border] for place in range(count)]
     layers = [STACKS[layer > anatomy.chained - anatomy.layers] for layer in range(anatomy.chained + 1)]
     return {"source_stack": ("source", sources), "layer_stack": ("layer", layers)}
 
 
-def _texts(asked: Question) -> dict[str, str]:
+def _texts(query: Question) -> dict[str, str]:
     """The whole text, and of it the answer."""
-    encoded = asked.encoded
+    encoded = query.encoded
     texts = said(encoded)
-    if asked.answer is None:
+    if query.answer is None:
         return texts
     text = encoded.continued
-    start = next((span[0] for span in encoded.spans[asked.answer :] if span is not None), len(text))
+    start = next((span[0] for span in encoded.spans[query.answer :] if span is not None), len(text))
     return texts | {"answer": text[start:]}
 
 

@@ -173,7 +173,7 @@ def _figures(name: str, query: str, figures: tuple[str, str, str, str]) -> tuple
     """Figures 3 and 4 of the paper, of the first corpus or, with a panel for each, of the others."""
     first = query == "first"
     by: Encoding = {} if first else {"by": "data"}
-    of = [each if first else partial(elsewhere, each) for each in (own, own, neighbours, totals)]
+    of = [query if first else partial(elsewhere, query) for query in (own, own, neighbours, totals)]
     answers = [f"{PAPER}, {figure}" for figure in figures]
     return (
         Figure(f"own_{name}", answers[0], of[0], {**BOXES, **by}, _kept, "median, middle half and 5–95 %"),

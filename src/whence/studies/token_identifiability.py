@@ -62,7 +62,7 @@ def _rate(context: Context, kind: Kind, place: int = 0) -> Experiment:
 def rates(context: Context, place: int = 0) -> pandas.DataFrame:
     """The rate of every probe by layer, with the span of the folds."""
     experiments = {name: _rate(context, kind, place) for kind, name in KINDS.items()}
-    table = pandas.concat([spans(each, name) for name, each in experiments.items()], ignore_index=True)
+    table = pandas.concat([spans(experiment, name) for name, experiment in experiments.items()], ignore_index=True)
     comparable = (table["probe"] == KINDS[MAIN]) & (table["layer"] == 12) & _same(context, place)
     printed = np.where(comparable, _printed("identifiability_linear_cosine_percent", "12") / 100, np.nan)
     table = table.assign(published=printed, data=called(context.corpora[place]))
@@ -177,7 +177,7 @@ def _lost(table: pandas.DataFrame) -> str:
 def overfitting(context: Context) -> Estimate:
     """How much more the linear map loses on new sentences than the MLP."""
     linear, network = (_rate(context, (probe, "l2")) for probe in ("linear", "mlp"))
-    gaps = [last_rate(each, "train_rate") - last_rate(each) for each in (linear, network)]
+    gaps = [last_rate(experiment, "train_rate") - last_rate(experiment) for experiment in (linear, network)]
     return gaps[0] - gaps[1]
 
 
@@ -191,7 +191,7 @@ def training_share(context: Context) -> pandas.DataFrame:
     experiments = [_shared(context, share) for share in SHARES]
     theirs = list(_printed("mlp_layer11_rate_by_training_share").values())
     table = pandas.DataFrame({"share": [f"{share:.0%}" for share in SHARES]})
-    table["rate"] = [last_rate(each).value for each in experiments]
+    table["rate"] = [last_rate(experiment).value for experiment in experiments]
     table["published"] = theirs if _same(context) else np.nan
     table[f"{BASE}, layer 11"] = theirs
     table.attrs["sample"] = f"layer {int(experiments[0].layer[0])}; {sample(experiments[0])}"

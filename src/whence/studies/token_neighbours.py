@@ -38,7 +38,7 @@ def _beside(context: Context, kind: Kind, offset: int) -> Experiment:
 
 def neighbours(kind: Kind, context: Context) -> pandas.DataFrame:
     experiments = {name: _beside(context, kind, offset) for offset, name in OFFSETS.items()}
-    table = pandas.concat([spans(each, name) for name, each in experiments.items()], ignore_index=True)
+    table = pandas.concat([spans(experiment, name) for name, experiment in experiments.items()], ignore_index=True)
     causal = "A decoder has not read what stands to the right: what is found there was predicted."
     table.attrs |= {"sample": sample(experiments[OFFSETS[0]]), "note": causal if context.model.anatomy.causal else ""}
     return table

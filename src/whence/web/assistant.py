@@ -64,8 +64,8 @@ class Tools:
         or with `against`, another token, to the lead over it, which is what decided. `answer` is text that a decoder
         would say after the prompt: each of its tokens is explained. `most` bounds the sources that are listed.
         """
-        asked: dict[str, Any] = {"memory_limit": self.limits.memory, "position": position, "answer": answer}
-        ds = why(self._model(model, text), text, against=against, **asked)
+        options: dict[str, Any] = {"memory_limit": self.limits.memory, "position": position, "answer": answer}
+        ds = why(self._model(model, text), text, against=against, **options)
         if layer not in ds["layer"].values:
             raise BadInput(f"The layers are 0 to {ds['layer'].values[-1]}, and {layer} was asked for.")
         ds = ds.sel(layer=[layer])
@@ -162,7 +162,7 @@ def _said(tool: Callable[..., Any], turn: threading.Lock) -> Callable[..., str]:
 def _explained(ds: xarray.Dataset, most: int) -> dict[str, Any]:
     told = explained(ds.expand_dims("predicted"))[0]
     sources = rows(ds)
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         "finding": told.finding,
         "position": told.position,
         "token": told.token,
@@ -176,7 +176,7 @@ def _explained(ds: xarray.Dataset, most: int) -> dict[str, Any]:
         ],
         "not_listed": max(len(sources) - most, 0),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in record.items() if value is not None}
 
 
 def _array(array: xarray.DataArray) -> dict[str, Any]:

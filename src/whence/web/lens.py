@@ -26,15 +26,15 @@ BEST = 5  # tokens that are named of every state
 
 def lenses(files: Iterable[str | PathLike[str]], models: Mapping[str, Model]) -> dict[str, Lens]:
     """The lens of each model that one was given for; a file that belongs to none of them is refused."""
-    found: dict[str, Lens] = {}
+    lenses: dict[str, Lens] = {}
     for file in files:
         lens = load_lens(Path(file))
         of = [model for model in models.values() if _belongs(lens, model)]
         if not of:
             known = ", ".join(models)
             raise BadInput(f"The lens {str(file)!r} is of {lens.about['model']['id']}, and the explorer has {known}.")
-        found |= {model.id: lens for model in of}
-    return found
+        lenses |= {model.id: lens for model in of}
+    return lenses
 
 
 def _belongs(lens: Lens, model: Model) -> bool:

@@ -26,5 +26,5 @@ def sinks(block: Block, settings: Settings) -> dict[str, Tensor]:
     else:
         first, total = block.margins.first.float(), block.margins.total.float()
         sides = [(first.mean(dim=1), total.mean(dim=1)), (first, total)]
-    one, each = (sink(*side, block.places).float() for side in sides)
-    return {"sink": one, "head_sink": each}
+    mean, by_head = (sink(*side, block.places).float() for side in sides)
+    return {"sink": mean, "head_sink": by_head}

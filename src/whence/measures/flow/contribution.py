@@ -166,16 +166,16 @@ def _check_known(name: str, value: str, known: tuple[str, ...]) -> None:
 
 def _exact(rows: Rows, norm: str) -> Float[Tensor, "layer target source"]:
     """Every unit vector of every start, or the sum of all of them."""
-    one = torch.eye(rows.width, dtype=rows.states.dtype, device=rows.states.device)
-    vectors = one.sum(dim=0, keepdim=True) if norm == "ones" else one
+    basis = torch.eye(rows.width, dtype=rows.states.dtype, device=rows.states.device)
+    vectors = basis.sum(dim=0, keepdim=True) if norm == "ones" else basis
     size = len(vectors) if norm == "spectral" else rows.propagator.portion()
-    found = rows.states.new_zeros(rows.shape)
+    squares = rows.states.new_zeros(rows.shape)
 
     def take(place: int, cells: Cells, arrived: Float[Tensor, "k u m"]) -> None:
-        found[cells] += _SIZES[norm](arrived).to(found.device)
+        squares[cells] += _SIZES[norm](arrived).to(squares.device)
 
     rows.send([(place, part) for place in range(len(rows.starts)) for part in vectors.split(size)], take)
-    return found.sqrt()
+    return squares.sqrt()
 
 
 def _squares(vectors: Float[Tensor, "k u m"]) -> Float[Tensor, " u"]:

@@ -40,14 +40,14 @@ def planned(model: Model, tokens: int, predicted: int, names: Collection[str], l
 
 
 def _of_shares(sizes: Sizes, predicted: int, model: Model, limit: int | None) -> Plan:
-    each = sizes.pairs + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
+    block = sizes.pairs + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
     inside = (3 + sizes.gated) * sizes.hidden + 4 * sizes.states
     values = 2 * sizes.blocks * sizes.number * sizes.width * sizes.groups * sizes.head_width
     held = _held(sizes, predicted, model) + one_pass(sizes, {}).held + values
-    room = budget(Needs(0, held, lambda memory: memory, each + inside), model.device, limit, MEMORY)
-    portion = max(1, min(predicted, (room - each) // 2 // inside))
-    kept = max(1, min(sizes.blocks, (room - portion * inside) // each))
-    return Plan(kept, portion, 2 * sizes.blocks, held + kept * each + portion * inside)
+    room = budget(Needs(0, held, lambda memory: memory, block + inside), model.device, limit, MEMORY)
+    portion = max(1, min(predicted, (room - block) // 2 // inside))
+    kept = max(1, min(sizes.blocks, (room - portion * inside) // block))
+    return Plan(kept, portion, 2 * sizes.blocks, held + kept * block + portion * inside)
 
 
 def _of_dependence(sizes: Sizes, predicted: int, model: Model, limit: int | None) -> Plan:

@@ -127,12 +127,12 @@ def _started(
     """Each score, its covector at the last layer, and what the constants of the readout gave to it."""
     logit, bias = (last.new_zeros(len(predicted)) for _ in range(2))
     covectors = last.new_zeros(len(predicted), *last.shape)
-    for place, each in enumerate(predicted):
+    for place, prediction in enumerate(predicted):
         tokens = readout.tokens(place).to(last.device)
-        states, signs = last[tokens], last.new_tensor(each.signs, device=readout.device)
-        logit[place] = (readout.scored_at(place, states)[each.tokens] @ signs).to(last.device)
+        states, signs = last[tokens], last.new_tensor(prediction.signs, device=readout.device)
+        logit[place] = (readout.scored_at(place, states)[prediction.tokens] @ signs).to(last.device)
         constants = bias.new_zeros(1, device=readout.device)
-        pulled = readout.chain(place, states, each.tokens).pull(signs[None, None], constants)[0]
+        pulled = readout.chain(place, states, prediction.tokens).pull(signs[None, None], constants)[0]
         covectors[place, tokens] = pulled.to(last.device)
         bias[place] = constants[0].to(last.device)
     return logit, covectors, bias
@@ -152,7 +152,7 @@ def _derived(step: Step, covectors: Float[Tensor, "p t m"], portion: int) -> Flo
     back = vjp(step.block, step.states)[1]
     if len(covectors) == 1:
         return back(covectors[0])[0][None]
-    return torch.cat([vmap(lambda each: back(each)[0])(part) for part in covectors.split(portion)])
+    return torch.cat([vmap(lambda covector: back(covector)[0])(part) for part in covectors.split(portion)])
 
 
 def _by_component(
@@ -173,12 +173,12 @@ def _stacked(blocks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor] | tup
 def _gradients(readout: Readout, last: Float[Tensor, "t m"], predicted: Sequence[Predicted]) -> Float[Tensor, "p t m"]:
     """d log p of each prediction by the states of the last layer."""
     gradients = last.new_zeros(len(predicted), *last.shape)
-    for place, each in enumerate(predicted):
+    for place, prediction in enumerate(predicted):
         tokens = readout.tokens(place).to(last.device)
         with torch.enable_grad():
             states = last[tokens].detach().requires_grad_()
             logs = readout.logs(readout.scored_at(place, states))
-            value = logs[each.tokens] @ logs.new_tensor(each.signs)
+            value = logs[prediction.tokens] @ logs.new_tensor(prediction.signs)
             gradients[place, tokens] = torch.autograd.grad(value, states)[0]
     return gradients
 

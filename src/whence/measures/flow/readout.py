@@ -56,7 +56,7 @@ class Readout:
     def scored(self, states: Float[Tensor, "t m"]) -> Float[Tensor, "p v"]:
         """All scores of all predictions."""
         read = [states[self.tokens(place).to(states.device)] for place in range(len(self.pooled))]
-        vectors = torch.cat([self._vector(place, each) for place, each in enumerate(read)])
+        vectors = torch.cat([self._vector(place, number) for place, number in enumerate(read)])
         return self.of_vectors(vectors).to(states.device)
 
     def scored_at(self, place: int, states: Float[Tensor, "n m"]) -> Float[Tensor, " v"]:

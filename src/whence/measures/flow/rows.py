@@ -60,14 +60,14 @@ class Asked:
         return cost.exact_is_quick(self.tokens, width, len(self.sources), len(self.targets), self.layers)
 
 
-def _within(name: str, asked: Iterable[int] | None, lowest: int, highest: int) -> tuple[int, ...]:
-    if asked is None:
+def _within(name: str, wanted: Iterable[int] | None, lowest: int, highest: int) -> tuple[int, ...]:
+    if wanted is None:
         return tuple(range(lowest, highest + 1))
-    found = tuple(dict.fromkeys(numbers(name, asked)))
-    wrong = [number for number in found if not lowest <= number <= highest]
-    if wrong or not found:
+    chosen = tuple(dict.fromkeys(numbers(name, wanted)))
+    wrong = [number for number in chosen if not lowest <= number <= highest]
+    if wrong or not chosen:
         raise BadInput(f"There are {name}s {lowest} to {highest}, and {wrong[0] if wrong else 'none'} was asked for.")
-    return found
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,9 +29,9 @@ def flow(sizes: Sizes, options: Mapping[str, Any]) -> Work:
         start, sizes = sizes.states * sizes.width, replace(sizes, alike=False)
     chain = Chain(sizes, norm == "ones" or cost.pulls(sizes.sources, sizes.targets, sizes.numbers))
     sketches = norm == "frobenius" and _sketches(sizes, options["mode"])
-    each = 1 if norm == "ones" else _probes(sizes, options) if sketches else sizes.width
-    uses = partial(chain.sketched, each) if sketches else partial(chain.sent, each * chain.starts)
-    return Work(chain.held + chain.ways(each * chain.starts) + start, uses, chain.reserved)
+    size = 1 if norm == "ones" else _probes(sizes, options) if sketches else sizes.width
+    uses = partial(chain.sketched, size) if sketches else partial(chain.sent, size * chain.starts)
+    return Work(chain.held + chain.ways(size * chain.starts) + start, uses, chain.reserved)
 
 
 def origin(sizes: Sizes, options: Mapping[str, Any]) -> Work:
@@ -59,14 +59,14 @@ def gradient_local(sizes: Sizes, options: Mapping[str, Any]) -> Work:
 
 def decomposition(sizes: Sizes, options: Mapping[str, Any]) -> Work:
     """Attention, states and slopes of every block, the value maps, the sums, and the vectors of some sources."""
-    each = sizes.pairs + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
+    size = sizes.pairs + 3 * sizes.states + (1 + sizes.gated) * sizes.hidden + (sizes.block if sizes.half else 0)
     values = 2 * sizes.blocks * sizes.number * sizes.width * sizes.groups * sizes.head_width
 
     def uses(memory: int) -> int:
         return decomposed.together(sizes.tokens, sizes.width, sizes.neurons, sizes.number, memory) * inside
 
     inside = decomposed.inside(sizes.tokens, sizes.width, sizes.neurons, sizes.number)
-    return Work(sizes.depth * each + values + one_pass(sizes, {}).held, uses, inside)
+    return Work(sizes.depth * size + values + one_pass(sizes, {}).held, uses, inside)
 
 
 def _sketches(sizes: Sizes, mode: str) -> bool:
@@ -96,8 +96,8 @@ class Chain:
     def held(self) -> int:
         """Of each block attention and gain, queries, keys, values, heads, states; of one its weights if widened."""
         sizes = self.sizes
-        each, widened = 2 * sizes.pairs + 6 * sizes.states, sizes.block if sizes.half else 0
-        return sizes.depth * each + widened + one_pass(sizes, {}).held
+        size, widened = 2 * sizes.pairs + 6 * sizes.states, sizes.block if sizes.half else 0
+        return sizes.depth * size + widened + one_pass(sizes, {}).held
 
     def ways(self, vectors: int) -> int:
         """Of blocks by their parts, where vectors enough take them: all, or one where they hold copies."""

@@ -17,18 +17,18 @@ Found = dict[str, Tensor]
 def flow(settings: Settings) -> Found:
     """Norms and contributions with their standard errors, which are zero when exact."""
     rows = None if settings.wanted & _SUMMARIES.keys() else settings.targets  # those are about all targets
-    found = jacobian(settings.anatomy, settings.batch, **_asked(settings, targets=rows))
+    flow = jacobian(settings.anatomy, settings.batch, **_asked(settings, targets=rows))
     maps: dict[str, Callable[[], Tensor | None]] = {
-        "jacobian": lambda: found.norms,
-        "jacobian_se": lambda: found.standard_error,
-        "contribution": lambda: found.contribution,
-        "contribution_se": lambda: found.contribution_error,
+        "jacobian": lambda: flow.norms,
+        "jacobian_se": lambda: flow.standard_error,
+        "contribution": lambda: flow.contribution,
+        "contribution_se": lambda: flow.contribution_error,
     }
-    values = {name: _placed(value(), found) for name, value in maps.items() if name in settings.wanted}
-    about = {"probes": found.probes, "misplaced": found.misplaced, "estimate": int(found.standard_error is not None)}
+    values = {name: _placed(value(), flow) for name, value in maps.items() if name in settings.wanted}
+    about = {"probes": flow.probes, "misplaced": flow.misplaced, "estimate": int(flow.standard_error is not None)}
     attributes = {f"{name}.{what}": torch.tensor(value) for name in values for what, value in about.items()}
     if settings.wanted & set(_SUMMARIES):
-        whole = _placed(found.contribution, found)
+        whole = _placed(flow.contribution, flow)
         values |= {name: _SUMMARIES[name](whole).float() for name in _SUMMARIES.keys() & settings.wanted}
     return values | attributes
 
@@ -42,28 +42,28 @@ _SUMMARIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def local(settings: Settings) -> Found:
-    found = jacobian_local(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
-    return {"jacobian_local": _placed(found.norms, found)}
+    flow = jacobian_local(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
+    return {"jacobian_local": _placed(flow.norms, flow)}
 
 
 def gradients(settings: Settings) -> Found:
-    found = gradient(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
-    return {"gradient": _placed(found.norms, found)}
+    flow = gradient(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
+    return {"gradient": _placed(flow.norms, flow)}
 
 
 def gradients_local(settings: Settings) -> Found:
-    found = gradient_local(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
-    return {"gradient_local": _placed(found.norms, found)}
+    flow = gradient_local(settings.anatomy, settings.batch, **_asked(settings, targets=settings.targets))
+    return {"gradient_local": _placed(flow.norms, flow)}
 
 
 def decompositions(settings: Settings) -> Found:
-    found = decomposition(settings.anatomy, settings.batch, **_asked(settings))
+    flow = decomposition(settings.anatomy, settings.batch, **_asked(settings))
     return {
-        "decomposition": found.length,
-        "decomposition_share": found.share,
-        "decomposition_signed": found.signed,
-        "decomposition_bias": found.bias,
-        "decomposition_bias_signed": found.bias_signed,
+        "decomposition": flow.length,
+        "decomposition_share": flow.share,
+        "decomposition_signed": flow.signed,
+        "decomposition_bias": flow.bias,
+        "decomposition_bias_signed": flow.bias_signed,
     }
 
 
@@ -73,12 +73,12 @@ def _asked(settings: Settings, **more: Any) -> dict[str, Any]:
     return {name: value for name, value in {**settings.options, **always, **more}.items() if value is not None}
 
 
-def _placed(values: Tensor | None, found: Flow) -> Tensor:
+def _placed(values: Tensor | None, flow: Flow) -> Tensor:
     """All targets and sources; NaN where none was asked for."""
-    filled = torch.zeros_like(found.norms) if values is None else values
-    everywhere = tuple(range(found.tokens))
-    if found.targets == everywhere and found.sources == everywhere:
+    filled = torch.zeros_like(flow.norms) if values is None else values
+    everywhere = tuple(range(flow.tokens))
+    if flow.targets == everywhere and flow.sources == everywhere:
         return filled
-    whole = filled.new_full((len(found.layers), found.tokens, found.tokens), torch.nan)
-    whole[:, torch.tensor(found.targets)[:, None], torch.tensor(found.sources)] = filled
+    whole = filled.new_full((len(flow.layers), flow.tokens, flow.tokens), torch.nan)
+    whole[:, torch.tensor(flow.targets)[:, None], torch.tensor(flow.sources)] = filled
     return whole

@@ -70,9 +70,9 @@ def jacobians(
     with linearised(anatomy, batch) as chain:
         if chain.stack is not None:
             return _through_stack(chain.stack, averaged, layers)
-        found = _through_blocks(chain, averaged, layers, progress)
-        _check(anatomy, chain, averaged, min(layers), found[list(layers).index(min(layers))])
-    return found
+        matrices = _through_blocks(chain, averaged, layers, progress)
+        _check(anatomy, chain, averaged, min(layers), matrices[list(layers).index(min(layers))])
+    return matrices
 
 
 def _through_blocks(chain: Chain, averaged: Averaged, layers: Sequence[int], progress: Callable[[], None]) -> Matrices:
@@ -80,7 +80,7 @@ def _through_blocks(chain: Chain, averaged: Averaged, layers: Sequence[int], pro
     width, reached = states.shape[-1], averaged.reached
     tokens = reached.stop - reached.start
     room = max(1, ROOM // (tokens * width * states.element_size()))
-    found = states.new_empty(len(layers), width, width)
+    matrices = states.new_empty(len(layers), width, width)
     inside = slice(averaged.span.start - reached.start, averaged.span.stop - reached.start)
     for rows in torch.arange(width).split(room):
         covectors = states.new_zeros(tokens, len(rows), width)
@@ -90,8 +90,8 @@ def _through_blocks(chain: Chain, averaged: Averaged, layers: Sequence[int], pro
                 covectors = _block(chain.steps[layer], reached, len(rows)).pull(covectors)
                 progress()
             if layer in layers:
-                found[list(layers).index(layer), rows] = covectors[inside].mean(dim=0)
-    return found
+                matrices[list(layers).index(layer), rows] = covectors[inside].mean(dim=0)
+    return matrices
 
 
 @runtime_checkable
@@ -142,18 +142,18 @@ def _pulled_row(nodes: list[Tensor], stack: Stack, averaged: Averaged, row: int)
     return [gradient[averaged.span].mean(dim=0) for gradient in gradients]
 
 
-def _check(anatomy: Anatomy, chain: Chain, averaged: Averaged, layer: int, found: Float[Tensor, "m m"]) -> None:
+def _check(anatomy: Anatomy, chain: Chain, averaged: Averaged, layer: int, matrices: Float[Tensor, "m m"]) -> None:
     """One random direction, against a backward pass through the blocks' own code."""
     generator = torch.Generator().manual_seed(0)
-    direction = torch.randn(len(found), generator=generator, dtype=torch.float64).to(found)
+    direction = torch.randn(len(matrices), generator=generator, dtype=torch.float64).to(matrices)
     cotangent = torch.zeros_like(chain.states)
     cotangent[averaged.span] = direction
     for step in reversed(chain.steps[layer:]):
         cotangent = pulled(step.block, step.states, cotangent)
     expected = cotangent[averaged.span].mean(dim=0)
-    error = float((direction @ found - expected).norm() / expected.norm())
-    if not error <= CLOSE[found.dtype]:
+    error = float((direction @ matrices - expected).norm() / expected.norm())
+    if not error <= CLOSE[matrices.dtype]:
         raise VerificationFailed(
             f"In {type(anatomy.model).__name__} the lens of layer {layer} is {error:.0e} away from a backward pass of"
-            f" the model, and {CLOSE[found.dtype]:.0e} was expected, so it is not given; load the model in float64."
+            f" the model, and {CLOSE[matrices.dtype]:.0e} was expected, so it is not given; load the model in float64."
         )

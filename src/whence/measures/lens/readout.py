@@ -68,7 +68,7 @@ def _errors(
             states = states if step is None else single(step)(states)
         return states
 
-    hidden = torch.stack([jvp(inner, (vectors,), (each,))[1] for each in moved])
+    hidden = torch.stack([jvp(inner, (vectors,), (tangent,))[1] for tangent in moved])
     slope = torch.full_like(logs, head.factor)
     if head.softcap is not None:
         slope = slope * (1 - (logits(anatomy, vectors) / head.softcap).square())

@@ -156,8 +156,8 @@ def block_norms(block: Block, budget: int = BUDGET) -> Float[Tensor, "b t source
     """|N_i z_ij|, N_i the feed-forward with its residual and norm at target i (Kobayashi et al. 2024)."""
     ground = Ground.of(block)
     fed, finished = _chains(ground)
-    found = [_through(vectors, fed, finished).norm(dim=-1).T for vectors in _vectors(ground, budget)]
-    return torch.cat(found, dim=-1)[None]
+    parts = [_through(vectors, fed, finished).norm(dim=-1).T for vectors in _vectors(ground, budget)]
+    return torch.cat(parts, dim=-1)[None]
 
 
 def block_mixing(block: Block, name: str = "mixing") -> Float[Tensor, "b t"]:
@@ -175,8 +175,8 @@ def alti(block: Block, budget: int = BUDGET) -> Float[Tensor, "b t sources"]:
     ground = Ground.of(block)
     state = ground.block.middle[0]
     whole = state.norm(p=1, dim=-1)
-    found = [(whole - (state - vectors).norm(p=1, dim=-1)).clamp(min=0).T for vectors in _vectors(ground, budget)]
-    return shares(torch.cat(found, dim=-1)[None])
+    parts = [(whole - (state - vectors).norm(p=1, dim=-1)).clamp(min=0).T for vectors in _vectors(ground, budget)]
+    return shares(torch.cat(parts, dim=-1)[None])
 
 
 def _part(taken: Vectors, kept: Vectors) -> Float[Tensor, "b t"]:

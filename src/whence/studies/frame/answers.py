@@ -110,12 +110,12 @@ def kept(folder: Path, identity: str) -> Answers | None:
 
 def _plain(estimate: Estimate) -> dict[str, Any]:
     """JSON has no NaN."""
-    value, *draws = (float(each) if np.isfinite(each) else None for each in (estimate.value, *estimate.draws))
+    value, *draws = (float(number) if np.isfinite(number) else None for number in (estimate.value, *estimate.draws))
     return {"value": value, "draws": draws, "documents": int(estimate.documents), "unit": estimate.unit}
 
 
 def _estimate(part: Mapping[str, Any]) -> Estimate:
-    value, *draws = (np.nan if each is None else each for each in (part["value"], *part["draws"]))
+    value, *draws = (np.nan if number is None else number for number in (part["value"], *part["draws"]))
     return Estimate(value, np.array(draws, dtype=np.float64), part["documents"], part["unit"])
 
 

@@ -33,7 +33,7 @@ def share(paper: str, *keys: str) -> Any:
 
 def _scaled(value: Any, by: float) -> Any:
     if isinstance(value, dict):
-        return {name: _scaled(each, by) for name, each in value.items()}
+        return {name: _scaled(entry, by) for name, entry in value.items()}
     return value / by if isinstance(value, int | float) else value
 
 
@@ -42,7 +42,7 @@ def printed(paper: str, *keys: str, form: str) -> str:
     value, of = share(paper, *keys), _all()[paper].get("model")
     values = value if isinstance(value, dict) else {"": value}
     numbers = ", ".join(
-        f"{name} {each:{form}}".strip() for name, each in values.items() if isinstance(each, int | float)
+        f"{name} {entry:{form}}".strip() for name, entry in values.items() if isinstance(entry, int | float)
     )
     what = "published t" if any("_t_" in key for key in keys) else "published"
     return f"{what}{f' ({of})' if of else ''}: {numbers}" if numbers else ""

@@ -87,13 +87,13 @@ def interval(estimates: Sequence[Estimate], level: float = LEVEL) -> Interval:
     """
     from scipy import stats
 
-    values = np.array([each.value for each in estimates])
-    documents, models = min(each.documents for each in estimates), len(values)
+    values = np.array([estimate.value for estimate in estimates])
+    documents, models = min(estimate.documents for estimate in estimates), len(values)
     value, unit = float(values.mean()), estimates[0].unit
     variances: list[float] = []
     freedom: list[int] = []
     if documents > 1:
-        drawn = np.mean([each.draws for each in estimates], axis=0)
+        drawn = np.mean([estimate.draws for estimate in estimates], axis=0)
         known = drawn[np.isfinite(drawn)]
         variances.append(float(known.var(ddof=1)) * documents / (documents - 1) if len(known) > 1 else np.nan)
         freedom.append(documents - 1)
