@@ -51,36 +51,36 @@ UNITS = {"share": "Part of the {value}", "dependence": "Length of the derivative
 
 def picture(ds: xarray.Dataset, layers: Sequence[int], width: int, color: bool) -> Text:
     """What is predicted and why, no line wider than `width` cells; `str()` of it is plain text."""
-    found = explained(ds)
-    lines = list(_one(ds.isel(predicted=0), found[0], layers, width, color) if len(found) == 1 else ())
-    if len(found) > 1:
-        lines += _several(ds, found, layers, width, color)
+    predictions = explained(ds)
+    lines = list(_one(ds.isel(predicted=0), predictions[0], layers, width, color) if len(predictions) == 1 else ())
+    if len(predictions) > 1:
+        lines += _several(ds, predictions, layers, width, color)
     text = Text("\n", no_wrap=True, overflow="ignore").join(_cut(line, width) for line in lines)
     return text if color else Text(text.plain, no_wrap=True, overflow="ignore")
 
 
-def _one(ds: xarray.Dataset, found: Explained, layers: Sequence[int], width: int, color: bool) -> Iterator[Text]:
-    yield from _wrapped(found.finding, width, BOLD)
-    if found.alternatives:
-        best = [f"{_closed(token)} {chance(share)}" for token, share in found.alternatives]
+def _one(ds: xarray.Dataset, prediction: Explained, layers: Sequence[int], width: int, color: bool) -> Iterator[Text]:
+    yield from _wrapped(prediction.finding, width, BOLD)
+    if prediction.alternatives:
+        best = [f"{_closed(token)} {chance(share)}" for token, share in prediction.alternatives]
         yield from _parts(Text(f"{OTHERS[kind(ds)]}: ", style=DIM), best, width)
     yield from _shaded(ds, layers, width, color)
     yield from [Text(), *_sources(ds, width)]
     if "component_share" in ds:
         yield from [Text(), *_components(ds, width)]
-    yield from _depth(ds, found, width, color)
+    yield from _depth(ds, prediction, width, color)
 
 
 def _several(
-    ds: xarray.Dataset, found: list[Explained], layers: Sequence[int], width: int, color: bool
+    ds: xarray.Dataset, predictions: list[Explained], layers: Sequence[int], width: int, color: bool
 ) -> Iterator[Text]:
     answer = " ".join(str(ds.attrs.get("answer", "")).split())
-    yield from _wrapped(f"The answer: {worded(answer)}" if answer else f"{len(found)} predictions", width, BOLD)
+    yield from _wrapped(f"The answer: {worded(answer)}" if answer else f"{len(predictions)} predictions", width, BOLD)
     yield from _wrapped(f"Each token with its strongest sources at layer 0.{_columns(ds)}", width, DIM)
-    longest = max(min(max(cell_len(one.token) for one in found), LONGEST // 2), len("token"))
+    longest = max(min(max(cell_len(prediction.token) for prediction in predictions), LONGEST // 2), len("token"))
     yield from [Text(), Text(f"{'token':<{longest}}  {_head(ds)}  strongest sources", style=DIM)]
-    for place, one in enumerate(found):
-        yield from _block(ds.isel(predicted=place), one, longest, width)
+    for place, prediction in enumerate(predictions):
+        yield from _block(ds.isel(predicted=place), prediction, longest, width)
     total = whole(ds)
     if total is not None:
         yield from [Text(), Text("All of them together", style=BOLD), *_shaded(total, layers, width, color)]
@@ -99,12 +99,12 @@ def _head(ds: xarray.Dataset) -> str:
     return "chance" + "  layer" * ("share" in ds) + "  by answer" * ("carried_through" in ds)
 
 
-def _block(ds: xarray.Dataset, found: Explained, longest: int, width: int) -> Iterator[Text]:
+def _block(ds: xarray.Dataset, prediction: Explained, longest: int, width: int) -> Iterator[Text]:
     """One token: its probability, the layer where it is settled, its three strongest sources."""
-    token, name = _short(found.token, longest), measures(ds)[0]
-    numbers = f"  {found.chance:>6.6}"
+    token, name = _short(prediction.token, longest), measures(ds)[0]
+    numbers = f"  {prediction.chance:>6.6}"
     if "share" in ds:
-        numbers += f"  {'–' if found.settled is None else found.settled:>5}"
+        numbers += f"  {'–' if prediction.settled is None else prediction.settled:>5}"
     if "carried_through" in ds:
         numbers += f"  {_percent(float(ds['carried_through'])):>9}"
     head = Text().append(_closed(token) + " " * (longest - cell_len(token)), BOLD).append(f"{numbers}  ", DIM)
@@ -269,15 +269,15 @@ def _components(ds: xarray.Dataset, width: int) -> Iterator[Text]:
 # The depth
 
 
-def _depth(ds: xarray.Dataset, found: Explained, width: int, color: bool) -> Iterator[Text]:
+def _depth(ds: xarray.Dataset, prediction: Explained, width: int, color: bool) -> Iterator[Text]:
     """How much of the logit sits at the position that predicts, layer by layer."""
     parts = profile(ds)
     if parts is None:
         return
     layers = ds["layer"].values
-    since = "" if found.settled is None else f": half of it from layer {found.settled} on"
+    since = "" if prediction.settled is None else f": half of it from layer {prediction.settled} on"
     yield Text()
-    yield from _wrapped(f"{_unit(ds, 'share')} that sits at “{found.at}” itself{since}", width, BOLD)
+    yield from _wrapped(f"{_unit(ds, 'share')} that sits at “{prediction.at}” itself{since}", width, BOLD)
     if color and len(layers) + 12 <= width:
         steps = np.clip(np.round(parts * (len(BARS) - 1)), 0, len(BARS) - 1).astype(int)
         bars = "".join(BARS[step] for step in steps)

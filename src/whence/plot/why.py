@@ -187,7 +187,7 @@ def _explained(ds: xarray.Dataset) -> Explained:
     token = _one_line(str(ds["predicted_token"].values))
     at = worded(str(ds["source_token"].values[position])) if position >= 0 else ""
     against = worded(str(ds["against_token"].values)) if "against_token" in ds.coords else ""
-    found = Explained(
+    prediction = Explained(
         position,
         token,
         at,
@@ -199,44 +199,48 @@ def _explained(ds: xarray.Dataset) -> Explained:
         _settled(ds),
         "",
     )
-    found = found._replace(chance=number(found.logit) if found.probability is None else chance(found.probability))
-    alone = found._replace(against="")
-    return found._replace(
-        finding=f"{_predicted(ds, found)}{_most(ds, found)}",
+    prediction = prediction._replace(
+        chance=number(prediction.logit) if prediction.probability is None else chance(prediction.probability)
+    )
+    alone = prediction._replace(against="")
+    return prediction._replace(
+        finding=f"{_predicted(ds, prediction)}{_most(ds, prediction)}",
         title=_predicted(ds, alone),
-        because=_because(ds, found),
+        because=_because(ds, prediction),
     )
 
 
-def _predicted(ds: xarray.Dataset, found: Explained) -> str:
+def _predicted(ds: xarray.Dataset, prediction: Explained) -> str:
     if kind(ds) == SIMILARITY:
-        return f"The similarity to “{found.token}” is {number(found.logit)}"
-    if found.place is None:
-        return f"“{found.token}” as one: {found.chance}"
-    where = _where(ds, found)
-    if found.against:
-        ahead = "ahead of" if found.logit >= 0 else "behind"
-        return f"“{found.token}” is {number(abs(found.logit))} {ahead} “{found.against}”{where}"
-    place = "" if found.place == 1 else f" (place {found.place:,})"
-    if kind(ds) == CLASS and len(found.alternatives) < 2:  # a relevance, or another single score
-        score = number(found.logit)
-        return f"“{found.token}” is scored {score}{where}" + (f" ({found.chance})" if found.chance != score else "")
-    return f"“{found.token}” is predicted{where} with {found.chance}{place}"
+        return f"The similarity to “{prediction.token}” is {number(prediction.logit)}"
+    if prediction.place is None:
+        return f"“{prediction.token}” as one: {prediction.chance}"
+    where = _where(ds, prediction)
+    if prediction.against:
+        ahead = "ahead of" if prediction.logit >= 0 else "behind"
+        return f"“{prediction.token}” is {number(abs(prediction.logit))} {ahead} “{prediction.against}”{where}"
+    place = "" if prediction.place == 1 else f" (place {prediction.place:,})"
+    if kind(ds) == CLASS and len(prediction.alternatives) < 2:  # a relevance, or another single score
+        score = number(prediction.logit)
+        return f"“{prediction.token}” is scored {score}{where}" + (
+            f" ({prediction.chance})" if prediction.chance != score else ""
+        )
+    return f"“{prediction.token}” is predicted{where} with {prediction.chance}{place}"
 
 
-def _where(ds: xarray.Dataset, found: Explained) -> str:
+def _where(ds: xarray.Dataset, prediction: Explained) -> str:
     """The place of a prediction; the class of a whole text has none that means something."""
     if kind(ds) == CLASS and ds.attrs.get("of") == WHOLE:
         return ""
-    return f" {'after' if kind(ds) == TOKEN and int(ds.attrs.get('causal', 0)) else 'at'} “{found.at}”"
+    return f" {'after' if kind(ds) == TOKEN and int(ds.attrs.get('causal', 0)) else 'at'} “{prediction.at}”"
 
 
-def _most(ds: xarray.Dataset, found: Explained) -> str:
+def _most(ds: xarray.Dataset, prediction: Explained) -> str:
     """The two tokens that gave most of it at layer 0, the sink told apart."""
     name = measures(ds)[0]
     values = ds[name].isel(layer=0).values
     sink = sink_of(ds, name, values)
-    order = np.argsort(-values if found.logit >= 0 or name != "share" else values, kind="stable")
+    order = np.argsort(-values if prediction.logit >= 0 or name != "share" else values, kind="stable")
     best = [int(place) for place in order if place != sink][:2]
     names = [worded(str(ds["source_token"].values[place])) for place in best]
     alike = len(set(names)) < len(names)
@@ -246,12 +250,12 @@ def _most(ds: xarray.Dataset, found: Explained) -> str:
     parts = [f"{number(values[place])} from {token}" for place, token in zip(best, tokens, strict=True)]
     parts[0] = parts[0].replace(" from ", " came from ", 1)
     parts += [] if sink is None else [f"{number(values[sink])} from the {SINK}"]
-    logit = "the sum of its logits," if found.place is None else f"its {VALUES[kind(ds)]} of"
-    of = "of that" if found.against or kind(ds) == SIMILARITY else f"of {logit} {number(found.logit)}"
+    logit = "the sum of its logits," if prediction.place is None else f"its {VALUES[kind(ds)]} of"
+    of = "of that" if prediction.against or kind(ds) == SIMILARITY else f"of {logit} {number(prediction.logit)}"
     return f"; {of}, {_listed(parts)}"
 
 
-def _because(ds: xarray.Dataset, found: Explained) -> str:
+def _because(ds: xarray.Dataset, prediction: Explained) -> str:
     """The three input tokens that gave most of it, and the one that speaks most against it, the sink left out."""
     name = measures(ds)[0]
     values = ds[name].isel(layer=0).values
@@ -262,10 +266,10 @@ def _because(ds: xarray.Dataset, found: Explained) -> str:
     told = _listed([_part(ds, values, place) for place in order[:BEST]])
     if name != "share":
         return f"It depends most on {told}."
-    subject = f"Its lead over “{found.against}”" if found.against else "It"
+    subject = f"Its lead over “{prediction.against}”" if prediction.against else "It"
     last = int(values.argmin())
     opposed = values[last] < -OPPOSED * values[order[0]] and last != sink
-    other = f"for “{found.against}”" if found.against else "against it"
+    other = f"for “{prediction.against}”" if prediction.against else "against it"
     return f"{subject} comes mostly from {told}" + (f"; {_part(ds, values, last)} speaks {other}." if opposed else ".")
 
 

@@ -23,7 +23,7 @@ from whence.models.several import Load, Named, several  # noqa: E402
 from whence.sealed import digest  # noqa: E402
 from whence.studies.frame.answers import Answers, answered, keep, kept  # noqa: E402
 from whence.studies.frame.context import Context, Progress, called  # noqa: E402
-from whence.studies.frame.report import Each, models_table, reported  # noqa: E402
+from whence.studies.frame.report import ByModel, models_table, reported  # noqa: E402
 from whence.studies.frame.study import Beside, Claim, Study  # noqa: E402
 from whence.studies.frame.write import write  # noqa: E402
 from whence.text.readers import Corpus, read  # noqa: E402
@@ -85,7 +85,7 @@ def study(
         raise BadInput(f"The study {name!r} needs data: {chosen.data}.")
     corpora = tuple(read(source) if isinstance(source, str) else source for source in sources)
     made_from = [name, quick, text, _state(frequency), [_corpus(corpus) for corpus in corpora], _code(chosen)]
-    each: list[tuple[Named, Answers]] = []
+    by_model: list[tuple[Named, Answers]] = []
     for model in named:
         home = Path(out) if len(named) == 1 else Path(out) / "models" / model.folder
         home.mkdir(parents=True, exist_ok=True)
@@ -98,24 +98,24 @@ def study(
             del context
             gc.collect()  # a model holds hooks that refer to it; without this two would be in memory
             (home / "report.html").unlink(missing_ok=True)
-        each.append((model, answers))
+        by_model.append((model, answers))
         if len(named) > 1 and not (home / "report.html").exists():
             write(chosen, answers.about, home, reported(chosen, [(model, answers)]), interactive=False)
     if len(named) == 1:
-        return write(chosen, each[0][1].about, Path(out), reported(chosen, each))
-    return _together(chosen, each, Path(out))
+        return write(chosen, by_model[0][1].about, Path(out), reported(chosen, by_model))
+    return _together(chosen, by_model, Path(out))
 
 
-def _together(chosen: Study, each: Each, out: Path) -> Path:
+def _together(chosen: Study, by_model: ByModel, out: Path) -> Path:
     """The report of many models, in the folder above theirs."""
-    sections = reported(chosen, each)
+    sections = reported(chosen, by_model)
     sections[-1].items.append(
-        Beside("models", "the models: each by itself", models_table(chosen, each), "Verdicts by document.")
+        Beside("models", "the models: each by itself", models_table(chosen, by_model), "Verdicts by document.")
     )
-    first, *others = (answers.about for _, answers in each)
+    first, *others = (answers.about for _, answers in by_model)
     shared = {name: value for name, value in first.items() if all(value == other.get(name) for other in others)}
-    about = shared | {"model": f"{len(each)} models"}
-    return write(chosen, about, out, sections, models=[(named.name, named.folder) for named, _ in each])
+    about = shared | {"model": f"{len(by_model)} models"}
+    return write(chosen, about, out, sections, models=[(named.name, named.folder) for named, _ in by_model])
 
 
 def find(name: str) -> Study:

@@ -65,8 +65,8 @@ def _clozes(context: Context) -> pandas.DataFrame:
     if len(context.corpora) < 2:
         raise Absent("clozes are a second corpus (--data twice), such as lama:FILE")
     lens, rows = context.kept(_lens), []
-    each = (question_of(context.model, sentence)[0] for sentence in context.corpora[1])
-    questions = (question for question in each if question is not None)
+    asked_of = (question_of(context.model, sentence)[0] for sentence in context.corpora[1])
+    questions = (question for question in asked_of if question is not None)
     for number, question in enumerate(islice(questions, context.amount(*CLOZES))):
         ds = lens.read(context.model, torch.tensor(question.ids), k=1)
         rows.append(_table(ds.isel(token=[question.position])).assign(document=f"cloze {number}"))
@@ -118,7 +118,7 @@ def texts(context: Context) -> pandas.DataFrame:
     rows, skip = [], SKIP if context.model.anatomy.causal else 0
 
     def best(of: Lens) -> np.ndarray:
-        read = [of.read(context.model, torch.tensor(each), 1, lenses=JACOBIAN, layers=layers) for each in ids]
+        read = [of.read(context.model, torch.tensor(asked_of), 1, lenses=JACOBIAN, layers=layers) for asked_of in ids]
         return np.concatenate([ds.candidate_token_id.values[0, :, skip:, 0] for ds in read], axis=1)
 
     whole = best(lens)

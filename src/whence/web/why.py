@@ -32,20 +32,20 @@ def reasons(
     progress: Callable[[int, int], None],
 ) -> xarray.Dataset:
     """Why each prediction is made; a single one is told from the token that comes second, unless that is not wanted."""
-    given, text = options["answer"], _text(parsed, options)
-    asked: dict[str, Any] = {
+    reply, text = options["answer"], _text(parsed, options)
+    arguments: dict[str, Any] = {
         "measures": measures_given(model)[:1],
         "spans": options["spans"],
         "truncate": truncate,
         "memory_limit": memory_limit,
         "progress": progress,
     }
-    if given:
-        return why(model, text, answer=given, against=options["against"], **asked)
-    asked["position"] = None if options["chat"] else options["positions"]
+    if reply:
+        return why(model, text, answer=reply, against=options["against"], **arguments)
+    arguments["position"] = None if options["chat"] else options["positions"]
     if options["rather"] and options["against"] is None:
-        return rather(model, text, **asked)
-    return why(model, text, against=options["against"], **asked)
+        return rather(model, text, **arguments)
+    return why(model, text, against=options["against"], **arguments)
 
 
 def answer(

@@ -28,29 +28,29 @@ from whence.studies.frame.study import (
 from whence.studies.frame.verdict import LEVEL, Interval, interval, intervals, verdict
 
 ALL = "all of them"
-Each = Sequence[tuple[Named, Answers]]
+ByModel = Sequence[tuple[Named, Answers]]
 
 
-def reported(study: Study, each: Each) -> list[Answered]:
+def reported(study: Study, by_model: ByModel) -> list[Answered]:
     """Every section with its answers. Of checkpoints, the last of each training is what findings are about."""
-    last = _last(each)
+    last = _last(by_model)
     left = dict(pair for _, answers in reversed(last) for pair in lefts(answers, study))
     sections = []
     for section in study.sections:
         items: list[Item] = []
         for item in section.items:
             there = [pair for pair in last if _has(pair[1], item)]
-            items += _resolved(item, there, each) if there else [left[key(item)]]
+            items += _resolved(item, there, by_model) if there else [left[key(item)]]
         sections.append(Answered(section, _joined(section, items)))
     return sections
 
 
-def _last(each: Each) -> Each:
+def _last(by_model: ByModel) -> ByModel:
     """Of every training, the checkpoint with most steps; every model whose name ends in no step."""
     most: dict[str, int] = {}
-    for named, _ in each:
+    for named, _ in by_model:
         most[named.series] = max(most.get(named.series, 0), named.step or 0)
-    return [pair for pair in each if pair[0].step is None or pair[0].step == most[pair[0].series]]
+    return [pair for pair in by_model if pair[0].step is None or pair[0].step == most[pair[0].series]]
 
 
 def _has(answers: Answers, item: Any) -> bool:
@@ -64,21 +64,21 @@ def _joined(section: Section, items: list[Item]) -> list[Item]:
     return items if reason is None else [Left(section.title, reason)]
 
 
-def _resolved(item: Any, there: Each, each: Each) -> Iterator[Item]:
+def _resolved(item: Any, there: ByModel, by_model: ByModel) -> Iterator[Item]:
     if isinstance(item, Claim):
         if item.beside_first and len(there) < 2:
             yield Left(item.says.rstrip("."), "one model was given; name another with --models")
             return
         yield finding(item, {named.name: answers.claims[item.says] for named, answers in there})
         if not item.beside_first:
-            yield from _spread(item, there, each)
+            yield from _spread(item, there, by_model)
     elif isinstance(item, Figure):
         yield _shown(item, {named.name: answers.table(item.name) for named, answers in there}, _about(there))
     else:
         yield _beside(item, {named.name: answers.table(item.name) for named, answers in there})
 
 
-def _about(there: Each) -> str:
+def _about(there: ByModel) -> str:
     names = there[0][0].name if len(there) == 1 else f"{len(there)} models"
     return f"{names} · {there[0][1].about['data']}"
 
@@ -123,17 +123,21 @@ def _beside(item: Table, tables: Mapping[str, pandas.DataFrame]) -> Beside:
     return Beside(item.name, item.answers, first if len(tables) == 1 else _stacked(tables), differs)
 
 
-def finding(claim: Claim, each: Mapping[str, Mapping[str, Estimate]]) -> Finding:
+def finding(claim: Claim, by_model: Mapping[str, Mapping[str, Estimate]]) -> Finding:
     """The verdict on a claim from the estimates of each model, part by part."""
     if claim.beside_first:
-        first, *_ = each.values()
-        each = {name: {part: first[part] - parts[part] for part in first} for name, parts in list(each.items())[1:]}
-    names = list(next(iter(each.values())))
-    parts = intervals({name: [parts[name] for parts in each.values() if name in parts] for name in names})
+        first, *_ = by_model.values()
+        by_model = {
+            name: {part: first[part] - parts[part] for part in first} for name, parts in list(by_model.items())[1:]
+        }
+    names = list(next(iter(by_model.values())))
+    parts = intervals({name: [parts[name] for parts in by_model.values() if name in parts] for name in names})
     decided = verdict(parts, claim.criterion)
-    by_model = [{name: [part] for name, part in parts_of.items()} for parts_of in each.values()]
-    alone = [verdict(intervals(estimates), claim.criterion) for estimates in by_model]
-    counts = {name: alone.count(name) for name in ("confirmed", "contradicted", "undecided")} if len(each) > 1 else {}
+    single = [{name: [part] for name, part in parts_of.items()} for parts_of in by_model.values()]
+    alone = [verdict(intervals(estimates), claim.criterion) for estimates in single]
+    counts = (
+        {name: alone.count(name) for name in ("confirmed", "contradicted", "undecided")} if len(by_model) > 1 else {}
+    )
     return Finding(claim.says, decided, _words(claim, parts, counts), parts, counts)
 
 
@@ -145,7 +149,7 @@ def _words(claim: Claim, parts: Mapping[str, Interval], counts: Mapping[str, int
         _interval(name, part, claim.form, criteria.get(name, next(iter(criteria.values()))).span)
         for name, part in parts.items()
     )
-    limits = ", ".join(f"{name} {each.asks(claim.form)}".strip() for name, each in criteria.items())
+    limits = ", ".join(f"{name} {part_criterion.asks(claim.form)}".strip() for name, part_criterion in criteria.items())
     some = next(iter(parts.values()))
     sample = f"{some.documents:,} {some.unit}" if some.documents else "from the weights alone"
     if some.models > 1:
@@ -164,16 +168,16 @@ def _interval(name: str, part: Interval, form: str, span: tuple[float, float]) -
     return f"{name} {value} [{low}, {high}]".strip()
 
 
-def _spread(claim: Claim, there: Each, each: Each) -> Iterator[Shown]:
+def _spread(claim: Claim, there: ByModel, by_model: ByModel) -> Iterator[Shown]:
     """The spread between models beside the spread within; and of checkpoints, the way through the training."""
     if len(there) > 1:
         yield _models(claim, there)
-    steps = [(named, answers) for named, answers in each if named.step is not None and _has(answers, claim)]
+    steps = [(named, answers) for named, answers in by_model if named.step is not None and _has(answers, claim)]
     if len({named.step for named, _ in steps}) > 1:
         yield _training(claim, steps)
 
 
-def _models(claim: Claim, there: Each) -> Shown:
+def _models(claim: Claim, there: ByModel) -> Shown:
     parts = list(there[0][1].claims[claim.says])
     by_model = {
         named.name: {part: interval([answers.claims[claim.says][part]]) for part in parts} for named, answers in there
@@ -206,14 +210,14 @@ def _models(claim: Claim, there: Each) -> Shown:
 def _limits(rows: Mapping[Any, Mapping[str, Interval]]) -> pandas.DataFrame:
     return pandas.DataFrame(
         [
-            {MODEL: name, "part": part or "value", "value": each.value, "low": each.low, "high": each.high}
+            {MODEL: name, "part": part or "value", "value": interval.value, "low": interval.low, "high": interval.high}
             for name, parts in rows.items()
-            for part, each in parts.items()
+            for part, interval in parts.items()
         ]
     )
 
 
-def _training(claim: Claim, steps: Each) -> Shown:
+def _training(claim: Claim, steps: ByModel) -> Shown:
     by_step: dict[int, list[Answers]] = {}
     for named, answers in sorted(steps, key=lambda pair: pair[0].step or 0):
         by_step.setdefault(named.step or 0, []).append(answers)
@@ -251,7 +255,7 @@ def _plain(says: str) -> str:
     return "_".join(words[:8])
 
 
-def models_table(study: Study, each: Each) -> pandas.DataFrame:
+def models_table(study: Study, by_model: ByModel) -> pandas.DataFrame:
     """A row for each model: its step, its layers, and its verdict on every claim by itself."""
     claims = [item for section in study.sections for item in section.items if isinstance(item, Claim)]
     rows = [
@@ -261,6 +265,6 @@ def models_table(study: Study, each: Each) -> pandas.DataFrame:
             for claim in claims
             if claim.says in answers.claims and not claim.beside_first
         }
-        for named, answers in each
+        for named, answers in by_model
     ]
     return pandas.DataFrame(rows).dropna(axis="columns", how="all")
