@@ -15,7 +15,7 @@ from torch import Tensor
 from whence.errors import BadInput
 from whence.linear.local import local_frobenius
 from whence.linear.propagate import Progress, Propagator
-from whence.measures.flow.rows import Asked, Cells, Rows
+from whence.measures.flow.rows import Cells, Rows, Selection
 from whence.measures.flow.sketch import sketched
 from whence.measures.flow.summaries import shares
 from whence.models.anatomy import Anatomy
@@ -90,11 +90,11 @@ def jacobian(
         _check_known(name, value, known)
     if mode == "sketch" and norm != "frobenius":
         raise BadInput(f"Only the frobenius norm can be sketched, and {norm!r} was asked for; use mode='exact'.")
-    asked = Asked.of(anatomy, batch, layers, targets, sources)
-    pulled = norm == "ones" or asked.pulls
-    with linearised(anatomy, batch, embedding_sum=start == "sum", depth=asked.depth) as chain:
-        rows = Rows(asked, Propagator(chain, memory, pulled, progress))
-        if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and not asked.quick(anatomy.width))):
+    selection = Selection.of(anatomy, batch, layers, targets, sources)
+    pulled = norm == "ones" or selection.pulls
+    with linearised(anatomy, batch, embedding_sum=start == "sum", depth=selection.depth) as chain:
+        rows = Rows(selection, Propagator(chain, memory, pulled, progress))
+        if norm == "frobenius" and (mode == "sketch" or (mode == "auto" and not selection.quick(anatomy.width))):
             return _estimated(rows, error, seed)
         return _flow(rows, _exact(rows, norm), 1 if norm == "ones" else rows.width)
 
@@ -107,8 +107,8 @@ def _estimated(rows: Rows, error: float, seed: int) -> Flow:
 
 
 def _flow(rows: Rows, norms: Float[Tensor, "layer target source"], probes: int) -> Flow:
-    asked = rows.asked
-    return Flow(rows.selected(norms), probes, asked.layers, asked.targets, asked.sources, asked.tokens)
+    selection = rows.selection
+    return Flow(rows.selected(norms), probes, selection.layers, selection.targets, selection.sources, selection.tokens)
 
 
 def jacobian_local(
@@ -123,15 +123,17 @@ def jacobian_local(
 ) -> Flow:
     """The norm of d h^l_i / d h^(l-1)_j, of one block alone, exact."""
     _check_known("norm", norm, NORMS)
-    asked = Asked.of(anatomy, batch, layers, targets, sources)
-    with linearised(anatomy, batch, depth=asked.depth) as chain:
+    selection = Selection.of(anatomy, batch, layers, targets, sources)
+    with linearised(anatomy, batch, depth=selection.depth) as chain:
         maps = []
-        for done, layer in enumerate(asked.layers):
+        for done, layer in enumerate(selection.layers):
             alone = Chain(chain.steps[layer - 1 : layer], chain.causal, None)
-            maps.append(_local(alone, replace(asked, layers=(1,)), norm, memory).to(chain.states.device))
+            maps.append(_local(alone, replace(selection, layers=(1,)), norm, memory).to(chain.states.device))
             if progress is not None:
-                progress(done + 1, len(asked.layers))
-    return Flow(torch.stack(maps), anatomy.width, asked.layers, asked.targets, asked.sources, asked.tokens)
+                progress(done + 1, len(selection.layers))
+    return Flow(
+        torch.stack(maps), anatomy.width, selection.layers, selection.targets, selection.sources, selection.tokens
+    )
 
 
 def gradient(
@@ -191,10 +193,10 @@ def _largest(vectors: Float[Tensor, "k u m"]) -> Float[Tensor, " u"]:
 _SIZES = {"frobenius": _squares, "ones": _squares, "spectral": _largest}
 
 
-def _local(chain: Chain, asked: Asked, norm: str, memory: int) -> Float[Tensor, "target source"]:
+def _local(chain: Chain, selection: Selection, norm: str, memory: int) -> Float[Tensor, "target source"]:
     """Of a chain of one block; frobenius norms without any vectors where the block multiplies out."""
-    rows = Rows(asked, Propagator(chain, memory, norm == "ones" or asked.pulls))
+    rows = Rows(selection, Propagator(chain, memory, norm == "ones" or selection.pulls))
     norms = local_frobenius(chain.steps[0], rows.propagator.portion(), memory) if norm == "frobenius" else None
     if norms is None:
         return rows.selected(_exact(rows, norm))[0]
-    return norms[list(asked.targets)][:, list(asked.sources)]
+    return norms[list(selection.targets)][:, list(selection.sources)]

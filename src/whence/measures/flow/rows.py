@@ -21,7 +21,7 @@ Started = tuple[int, Float[Tensor, "_ _"]]  # the place of a start, and vectors 
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """The layers (from 1), targets and sources (from 0) of the answer, checked."""
 
     layers: tuple[int, ...]
@@ -37,7 +37,7 @@ class Asked:
         layers: Iterable[int] | None,
         targets: Iterable[int] | None,
         sources: Iterable[int] | None,
-    ) -> "Asked":
+    ) -> "Selection":
         tokens = batch.ids.shape[1]
         return cls(
             _within("layer", layers, 1, anatomy.chained),
@@ -78,7 +78,7 @@ class Rows:
     layer and tell of all sources.
     """
 
-    asked: Asked
+    selection: Selection
     propagator: Propagator
 
     @property
@@ -93,15 +93,15 @@ class Rows:
     def starts(self) -> list[tuple[int, int]]:
         """Layer and token."""
         if self.pulled:
-            return [(layer, target) for layer in self.asked.layers for target in self.asked.targets]
-        return [(0, source) for source in self.asked.sources]
+            return [(layer, target) for layer in self.selection.layers for target in self.selection.targets]
+        return [(0, source) for source in self.selection.sources]
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        asked = self.asked
+        selection = self.selection
         if self.pulled:
-            return len(asked.layers), len(asked.targets), asked.tokens
-        return len(asked.layers), asked.tokens, len(asked.sources)
+            return len(selection.layers), len(selection.targets), selection.tokens
+        return len(selection.layers), selection.tokens, len(selection.sources)
 
     @property
     def width(self) -> int:
@@ -111,11 +111,11 @@ class Rows:
     @property
     def whole(self) -> bool:
         """Whether rows have all their sources."""
-        return self.pulled or len(self.asked.sources) == self.asked.tokens
+        return self.pulled or len(self.selection.sources) == self.selection.tokens
 
     def selected(self, values: Float[Tensor, "layer _ _"]) -> Float[Tensor, "layer target source"]:
         """What was asked for, of what was measured."""
-        return values[..., list(self.asked.sources)] if self.pulled else values[:, list(self.asked.targets)]
+        return values[..., list(self.selection.sources)] if self.pulled else values[:, list(self.selection.targets)]
 
     def among(self, squares: Tensor, places: list[int]) -> tuple[Tensor, Tensor | float]:
         """The rows that a few starts tell of, and how many sources each cell stands for.
@@ -147,15 +147,15 @@ class Rows:
         return Bundle(token, vectors if self.pulled or start is None else vectors @ start[token], layer)
 
     def _taken(self, layer: int, pack: Pack, places: list[int], take: Take) -> None:
-        if layer != 0 if self.pulled else layer not in self.asked.layers:
+        if layer != 0 if self.pulled else layer not in self.selection.layers:
             return
         for which, arrived in pack.split():
             place = places[which]
             if self.pulled:
-                row = divmod(place, len(self.asked.targets))
+                row = divmod(place, len(self.selection.targets))
                 take(place, (*row, pack.tokens), self._by_source(arrived, pack.tokens))
             else:
-                take(place, (self.asked.layers.index(layer), pack.tokens, place), arrived)
+                take(place, (self.selection.layers.index(layer), pack.tokens, place), arrived)
 
     def _by_source(self, cotangents: Float[Tensor, "k u m"], tokens: slice) -> Float[Tensor, "k u w"]:
         start = self.propagator.chain.start
