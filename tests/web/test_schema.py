@@ -27,6 +27,7 @@ OPERATIONS = (
     "GET /api/jobs/{ticket}/events",
     "DELETE /api/jobs/{ticket}",
     "GET /api/results/{keys}",
+    "GET /api/map/{key}/{head}",
     "GET /api/netcdf/{keys}",
     "GET /api/why/{key}",
     "GET /api/answer/{key}",

@@ -15,7 +15,7 @@ from torch import Tensor
 from whence._arguments import whole
 from whence.errors import BadInput
 from whence.measures.attention.sink import sinks
-from whence.measures.largest import POSITIONS, declared, is_map, shortened
+from whence.measures.largest import PLACE, POSITIONS, declared, is_map, shortened
 from whence.measures.options import Options
 from whence.measures.registry import LABELS, Settings, Variable, axes, chosen, owners, variables
 from whence.measures.registry import measures as registered
@@ -207,7 +207,7 @@ def _over_blocks(
         if axis is not None:
             shape[axis] = count
         if name not in results:
-            results[name] = _unmeasured((len(layers), *shape), values, dtype)
+            results[name] = _unmeasured(name, (len(layers), *shape), values, dtype)
         result = results[name][place]
         result = result if axis is None else result.narrow(axis, some.start, some.stop - some.start)
         result.copy_(values)
@@ -229,9 +229,9 @@ def _over_blocks(
     return results
 
 
-def _unmeasured(shape: tuple[int, ...], values: Tensor, dtype: torch.dtype) -> Tensor:
-    """NaN in the precision of results; of positions, -1."""
-    return torch.full(shape, torch.nan, dtype=dtype) if values.is_floating_point() else values.new_full(shape, -1)
+def _unmeasured(name: str, shape: tuple[int, ...], values: Tensor, dtype: torch.dtype) -> Tensor:
+    """NaN in the precision of results; of the largest sources' places, -1."""
+    return values.new_full(shape, -1) if name.endswith(PLACE) else torch.full(shape, torch.nan, dtype=dtype)
 
 
 def _on_host(values: Tensor, settings: Settings) -> np.ndarray:
