@@ -159,7 +159,7 @@ def test_alarm_and_progress_come_into_view(page):
 
 def test_a_text_that_was_cut_says_so(open_page, server):
     page = open_page(link(server, model=TINY, text=LONG, truncate=1), expect_errors=True)  # it is closed at work
-    page.wait_for_selector(".header .subtitle:has-text('the first 512 of 602 tokens')")
+    page.wait_for_selector(".header .about:has-text('the first 512 of 602 tokens')")
 
 
 def test_an_address_without_a_sentence_to_show(open_page, server):
