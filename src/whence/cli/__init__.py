@@ -8,23 +8,25 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
+from whence.cli.examples import shown
+from whence.cli.help import CORPORA, EXPLORER, FACTS, FLAGS, TEXTS, Flowing
 from whence.cli.shared import STANDARD_INPUT
 from whence.errors import WhenceError
 
-# one module each, with a function of the same name
-COMMANDS = (
-    "explain",
-    "why",
-    "lm_head",
-    "lens",
-    "identify",
-    "measure",
-    "report",
-    "serve",
-    "study",
-    "verify",
-    "measures",
-)
+# one module each, with a function of the same name, and the panel in which it is listed
+COMMANDS = {
+    "explain": TEXTS,
+    "why": TEXTS,
+    "lm_head": TEXTS,
+    "lens": TEXTS,
+    "measure": CORPORA,
+    "report": CORPORA,
+    "identify": CORPORA,
+    "study": CORPORA,
+    "serve": EXPLORER,
+    "verify": FACTS,
+    "measures": FACTS,
+}
 # what to do with more arguments than a command takes
 BEYOND = {
     "explain": "put a text of several words in quotes, or name the second text of a pair with --pair",
@@ -36,14 +38,19 @@ BEYOND = {
 
 app = App(
     name="whence",
-    help="Where the information in every hidden token of a transformer comes from, and how much of the token is left.",
+    help="See where the information in each hidden token of a transformer comes from, and what a prediction rests on.",
+    help_epilogue=shown("whence"),
+    help_formatter=Flowing(),
     help_format="plaintext",  # the others import a Markdown parser, a fifth of the time --help takes
     help_flags=["--help", "-h"],
     version_flags=["--version"],
     version=lambda: _version(),
 )
-for _name in COMMANDS:
-    app.command(getattr(importlib.import_module(f"whence.cli.{_name}"), _name))
+app["--help"].group = app["--version"].group = FLAGS
+for _place, (_module, _panel) in enumerate(COMMANDS.items()):
+    app.command(getattr(importlib.import_module(f"whence.cli.{_module}"), _module))
+    _name = _module.replace("_", "-")
+    app[_name].group, app[_name].sort_key, app[_name].help_epilogue = _panel, _place, shown(_name)
 
 
 def main() -> NoReturn:

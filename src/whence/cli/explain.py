@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Several, Source, check_chart, check_file, check_prefix, text_of
+from whence.cli.help import OUTPUT
+from whence.cli.shared import (
+    File,
+    Opened,
+    Several,
+    Source,
+    Switch,
+    check_chart,
+    check_file,
+    check_prefix,
+    text_of,
+)
 from whence.errors import BadInput, WhenceError
 from whence.progress_bar import progress
 
@@ -31,43 +42,43 @@ def explain(
     measures: str | None = None,
     layers: Several = None,
     targets: Several = None,
-    out: Annotated[Path, Parameter(name=["--out", "-o"])] = Path("whence.html"),
-    chart: Path | None = None,
-    open_page: Annotated[bool, Parameter(name="--open", negative=())] = False,
-    truncate: Annotated[bool, Parameter(negative=())] = False,
-    contribution: Annotated[bool, Parameter(negative=())] = False,
+    contribution: Switch = False,
+    truncate: Switch = False,
+    out: Annotated[Path, Parameter(name=["--out", "-o"], group=OUTPUT)] = Path("whence.html"),
+    chart: File = None,
+    open_page: Opened = False,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Show what is predicted and where the information in a text went: in the terminal, and as a page for offline use.
+    """Show what a model predicts and where each token's information comes from.
 
-    Of an encoder-decoder both show both stacks.
+    The picture appears in the terminal and in a page that works offline. For an encoder-decoder it has both stacks.
 
     Parameters
     ----------
     text
-        The text; without one, or with -, it is read from standard input. For a model that reads pictures or sounds,
+        The text. Without one, or with -, it is read from standard input. A model that reads pictures or sounds takes
         the file of one.
     pair
-        A second text that the model reads together with the first.
+        A second text, which the model reads together with the first.
     prefix
-        The beginning of an encoder-decoder's answer to the text; without one the model answers itself.
+        How the answer of an encoder-decoder begins. Without it, the model writes the answer itself.
     measures
-        Names with commas between; `whence measures` lists them. Those that take a forward pass and fit into 2 GB when
-        not given.
+        What to measure, as names with commas between them; `whence measures` lists them. By default: whatever takes
+        one forward pass and fits into 2 GB.
     layers
-        Measure these layers only: --layers 1 6; all when not given.
+        Measure only these layers: --layers 1 6. By default: all.
     targets
-        Measure the rows of these tokens only, counted from 0: --targets 3 5; from the end when negative.
+        Measure only the rows of these tokens: --targets 3 5. They count from 0, or from the end when negative.
+    contribution
+        Also show how much each input token contributes to each hidden token. This takes seconds to minutes.
+    truncate
+        Cut a text that is longer than the model can read.
     out
         Where to write the page.
     chart
-        Where to draw the terminal's picture: .svg, .png, .pdf, .html or .json.
+        Draw the terminal's picture into a file: .svg, .png, .pdf, .html or .json.
     open_page
         Open the page in the browser.
-    truncate
-        Cut off what is longer than the model takes.
-    contribution
-        Show as well how much each input token has to do with each hidden token; takes seconds to minutes.
     """
     from whence.models.given import encoded_of, facing
     from whence.models.inputs import TEXT

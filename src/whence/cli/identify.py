@@ -1,12 +1,22 @@
 """whence identify: how often a token is still recognised from its hidden vector, layer by layer."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from whence._spreadsheet import write_csv
-from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table
+from whence.cli.shared import (
+    File,
+    Limit,
+    Out,
+    Reading,
+    Several,
+    Source,
+    Switch,
+    check_chart,
+    check_file,
+    reading,
+    table,
+)
 from whence.progress_bar import progress
 
 if TYPE_CHECKING:
@@ -30,62 +40,64 @@ def identify(
     seed: int = 0,
     embeddings: Literal["output", "sum"] = "output",
     learning_rate: float = 1e-4,
-    read: Reading = None,
-    limit: int | None = None,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    chart: Path | None = None,
-    tokens: Path | None = None,
-    save: Path | None = None,
-    truncate: Annotated[bool, Parameter(negative=())] = False,
+    truncate: Switch = False,
     cache: Path | None = None,
+    read: Reading = None,
+    limit: Limit = None,
+    out: Out = None,
+    chart: File = None,
+    tokens: File = None,
+    save: File = None,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Print how often a token is recognised from its hidden vector among the tokens of its sentence.
+    """Print how often a token can still be told from its hidden vector, layer by layer.
+
+    Each vector is compared with the input embeddings of all tokens of its sentence.
 
     Parameters
     ----------
     corpus
         A file of sentences, such as mrpc:dev.tsv or text.txt.
     probe
-        naive (the vector as it is), linear, mlp, or a .safetensors file written with --save.
+        naive (the vector as it is), linear, mlp, or a .safetensors file that --save wrote.
     loss
-        cosine or l2, for the fit and for the look-up.
+        What the probe is fitted by, and what the nearest embedding is found by.
     solver
-        fast (closed form) or adam (as published; slow).
+        fast (closed form) or adam (as published, and slow).
     folds
-        How often the sentences are split into 70 % training, 15 % validation and 15 % test.
+        How often the sentences are split into 70 % for training, 15 % for validation and 15 % for testing.
     layers
-        Whose vectors are probed: --layers 1 6; all when not given.
+        Probe only these layers: --layers 1 6. By default: all.
     test_layers
-        Test every probe on these layers too.
+        Test each probe on these layers too.
     target
-        The input embedding, or the state of the previous layer.
+        What the probe recovers: the input embedding, or the state of the previous layer.
     offset
-        Recover the token so many positions to the right; to the left when negative.
+        Recover the token this many positions to the right, or to the left when negative.
     train_share
         Fit on this share of the training sentences.
     seed
-        Of the folds, and of what is drawn.
+        The seed for the folds and for whatever else is drawn.
     embeddings
         The output of the embedding layer, or the sum before its norm.
     learning_rate
-        Of the solver adam; the paper tried 3e-3 to 3e-6 and took 1e-4.
-    read
-        How to read the corpus: options of its format, as in text=review,label=stars or header=no.
-    limit
-        Read the first sentences only.
-    out
-        Where to write the rates of every layer and fold: .nc or .csv.
-    chart
-        Where to draw them: .svg, .png, .pdf, .html or .json.
-    tokens
-        Where to write what became of every tested token: .csv.
-    save
-        Where to write the probes: .safetensors.
+        The learning rate of the solver adam. The paper tried 3e-3 to 3e-6 and took 1e-4.
     truncate
-        Cut off what is longer than the model takes.
+        Cut sentences that are longer than the model can read.
     cache
-        Where states are kept; the user's cache folder when not given.
+        The folder in which hidden states are kept. By default: the cache folder of the user.
+    read
+        How to read the corpus, as options of its format: text=review,label=stars or header=no.
+    limit
+        Read only this many sentences.
+    out
+        Write the rate of each layer and fold: .nc or .csv.
+    chart
+        Draw the rates: .svg, .png, .pdf, .html or .json.
+    tokens
+        Write the outcome for each tested token: .csv.
+    save
+        Write the probes: .safetensors.
     """
     from whence.corpus.identify import identify as identified
     from whence.text import readers

@@ -1,11 +1,26 @@
 """whence lens: what hidden tokens are disposed to say; a lens is fitted on a corpus once, and read with any text."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from whence.cli.shared import Reading, Several, Source, check_file, going_on, reading, text_of
+from whence.cli.examples import shown
+from whence.cli.shared import (
+    Address,
+    Count,
+    Engine,
+    Out,
+    Reading,
+    Several,
+    Shown,
+    Source,
+    Switch,
+    check_file,
+    going_on,
+    reading,
+    text_of,
+)
 from whence.errors import BadInput
 from whence.progress_bar import progress
 
@@ -17,12 +32,12 @@ if TYPE_CHECKING:
 ENDING = ".safetensors"
 lens = App(
     name="lens",
-    help="What every hidden token is disposed to say: fit the Jacobian lens of a model, and read it with a text.",
+    help="Fit the Jacobian lens of a model, and read in any text what each hidden token is disposed to say.",
     help_format="plaintext",
 )
 
 
-@lens.command
+@lens.command(help_epilogue=shown("lens fit"))
 def fit(
     corpus: str,
     *,
@@ -32,44 +47,44 @@ def fit(
     length: int = 128,
     texts: int = 100,
     error: float | None = None,
-    engine: Literal["local", "ray"] = "local",
-    address: str | None = None,
-    workers: int | None = None,
-    threads: int | None = None,
-    part_size: int | None = None,
     read: Reading = None,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Count = None,
+    threads: Count = None,
+    part_size: Count = None,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Fit a lens: one matrix per layer, with standard errors over texts. The same command resumes where it stopped.
+    """Fit a lens: one matrix for each layer, with standard errors. A fit that was stopped resumes.
 
     Parameters
     ----------
     corpus
         A file of texts, such as texts.txt.
     out
-        A folder for the parts and the lens.
+        The folder for the lens and the parts it is made of.
     layers
-        Only these; 0 is the output of the embeddings.
+        Fit only these layers: --layers 0 6. Layer 0 is the output of the embeddings. By default: all.
     skip
-        Leave out so many leading tokens of every text; 16 in a decoder, none in an encoder.
+        Leave out this many tokens at the start of each text. By default: 16 for a decoder, none for an encoder.
     length
-        Use no more tokens of a text than these.
+        Use at most this many tokens of a text.
     texts
-        Use no more texts than these.
+        Use at most this many texts.
     error
-        Stop before, once read-outs are as exact as this: 0.05 is 5 % of their length.
-    engine
-        local, or ray for a cluster.
-    address
-        Of the Ray cluster; one is started here when not given.
-    workers
-        How many Ray workers; as many as there is room for when not given.
-    threads
-        Of the process, or of each worker.
-    part_size
-        Texts per part, which is what is lost at most when a fit is stopped.
+        Stop early, once read-outs are this exact: 0.05 is 5 % of their length.
     read
-        How to read the corpus: options of its format, as in text=review,label=stars or header=no.
+        How to read the corpus, as options of its format: text=review,label=stars or header=no.
+    engine
+        Whether to work in this process or on a Ray cluster.
+    address
+        The address of the Ray cluster. Without one, Ray is started on this machine.
+    workers
+        How many Ray workers. By default: as many as there is room for.
+    threads
+        How many threads this process, or each worker, uses.
+    part_size
+        How many texts make a part. A fit that is stopped loses at most one part.
     """
     from whence.corpus.lens import FILE
     from whence.corpus.lens import lens as fitted
@@ -97,7 +112,7 @@ def fit(
     _print_fit(lens, out / FILE)
 
 
-@lens.command
+@lens.command(help_epilogue=shown("lens read"))
 def read(
     text: str | None = None,
     *,
@@ -105,9 +120,9 @@ def read(
     position: Several = None,
     layers: Several = None,
     top: int = 5,
-    json: Annotated[bool, Parameter(negative=())] = False,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    truncate: Annotated[bool, Parameter(negative=())] = False,
+    truncate: Switch = False,
+    json: Shown = False,
+    out: Out = None,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
     """Show what each layer is disposed to say at a token, by the Jacobian lens, the logit lens and the tuned lens.
@@ -115,22 +130,22 @@ def read(
     Parameters
     ----------
     text
-        The text; without one, or with -, it is read from standard input.
+        The text. Without one, or with -, it is read from standard input.
     lens
-        The folder of a fit, or a file with a lens; a published one is a pickle, and needs --allow-pickle.
+        The folder of a fit, or the file of a lens. Published lenses are pickled and need --allow-pickle.
     position
-        Show these tokens, counted from 0, from the end when negative; every mask, or the last token of a decoder,
-        when not given.
+        Show these tokens: --position 3 5. They count from 0, or from the end when negative. By default: every mask,
+        or the last token of a decoder.
     layers
-        Only these layers.
+        Show only these layers: --layers 1 6. By default: all.
     top
         How many of the best tokens to keep.
-    json
-        Write all numbers to standard output as JSON, and nothing else.
-    out
-        Where to write a page, .html, or the numbers, .nc.
     truncate
-        Cut off what is longer than the model takes.
+        Cut a text that is longer than the model can read.
+    json
+        Print all numbers as JSON, and nothing else.
+    out
+        Write a page (.html) or the numbers (.nc).
     """
     from whence.sentence.lens_file import load_lens
 

@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from whence._spreadsheet import write_csv
-from whence.cli.shared import Reading, Several, Source, check_chart, check_file, reading, table, text_of
+from whence.cli.help import OUTPUT
+from whence.cli.shared import (
+    File,
+    Limit,
+    Out,
+    Reading,
+    Several,
+    Source,
+    Switch,
+    check_chart,
+    check_file,
+    reading,
+    table,
+    text_of,
+)
 from whence.errors import BadInput
 from whence.progress_bar import progress
 
@@ -37,41 +51,41 @@ def lm_head(
     layer: Annotated[str | None, Parameter(name="--layer")] = None,
     top: int | None = None,
     recipe: Names = None,
+    truncate: Switch = False,
     read: Reading = None,
-    limit: int | None = None,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    chart: Path | None = None,
-    kind: str | None = None,
-    truncate: Annotated[bool, Parameter(negative=())] = False,
+    limit: Limit = None,
+    out: Out = None,
+    chart: File = None,
+    kind: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Show what every step of the LM head predicts, or how often over a corpus of clozes.
+    """Show what each step of the LM head predicts for a text, or how often it is right over a corpus of clozes.
 
     Parameters
     ----------
     text
-        A text with [MASK] (for a decoder: one to continue), or a file of clozes such as lama:squad.jsonl or any .jsonl
-        with a masked text and an answer; without one, or with -, a text is read from standard input.
+        A text with [MASK] (for a decoder: a text to continue), or a file of clozes: lama:squad.jsonl, or any .jsonl
+        with masked texts and answers. Without one, or with -, a text is read from standard input.
     position
-        Look at these tokens instead of the masks: --position 3 5; from the end when negative.
+        Look at these tokens instead of the masks: --position 3 5. They count from the end when negative.
     layer
-        Send this layer's states through the head: a number, several with commas, or all.
+        Send the states of this layer through the head: a number, several with commas between them, or all.
     top
-        How many of the best tokens to show; 10 unless given.
+        How many of the best tokens to show. By default: 10.
     recipe
-        Over a corpus, what a change does: no-period, no-end, mask-word.
-    read
-        How to read the corpus: options of its format, as in text=review,label=stars or header=no.
-    limit
-        Read the first sentences of a corpus only.
-    out
-        For a text a file, .csv or .nc; for a corpus a folder, in which a stopped run resumes.
-    chart
-        Where to draw: .svg, .png, .pdf, .html or .json.
-    kind
-        What to draw: grid, sorted, norm or lens of a text; hits, grid or histograms of a corpus.
+        Change each text of the corpus and show what that does: no-period, no-end, mask-word.
     truncate
-        Cut off what is longer than the model takes.
+        Cut a text that is longer than the model can read.
+    read
+        How to read the corpus, as options of its format: text=review,label=stars or header=no.
+    limit
+        Read only this many sentences of the corpus.
+    out
+        For a text, a file (.csv or .nc). For a corpus, a folder, in which a run that was stopped resumes.
+    chart
+        Draw a chart: .svg, .png, .pdf, .html or .json.
+    kind
+        Which chart. For a text: grid, sorted, norm or lens. For a corpus: hits, grid or histograms.
     """
     if chart is not None:
         check_chart(chart)

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Reading, Several, Source, asked_for, going_on, reading
+from whence.cli.help import CORPUS, WORK
+from whence.cli.shared import (
+    Address,
+    Count,
+    Engine,
+    Limit,
+    Reading,
+    Several,
+    Source,
+    Switch,
+    asked_for,
+    going_on,
+    reading,
+)
 from whence.errors import BadInput
 
 if TYPE_CHECKING:
@@ -25,23 +38,23 @@ def measure(
     measures: str = "mixing",
     layers: Several = None,
     options: str | None = None,
-    maps: Annotated[bool, Parameter(negative=())] = False,
+    maps: Switch = False,
     neighbours: int = 1,
     by: str = "class,upos",
     too_long: Literal["refuse", "truncate", "skip"] = "refuse",
     read: Reading = None,
-    skip_bad: Annotated[bool, Parameter(negative=())] = False,
-    limit: int | None = None,
-    engine: Literal["local", "ray"] = "local",
-    address: str | None = None,
-    workers: int | None = None,
-    gpus_per_worker: float | None = None,
-    threads: int | None = None,
-    part_size: int = 256,
-    batch_tokens: int = 2048,
+    skip_bad: Annotated[Switch, Parameter(group=CORPUS)] = False,
+    limit: Limit = None,
+    engine: Engine = "local",
+    address: Address = None,
+    workers: Count = None,
+    gpus_per_worker: Annotated[float | None, Parameter(group=WORK)] = None,
+    threads: Count = None,
+    part_size: Annotated[int, Parameter(group=WORK)] = 256,
+    batch_tokens: Annotated[int, Parameter(group=WORK)] = 2048,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Measure every sentence of a corpus into tables. The same command resumes a run that was stopped.
+    """Measure every sentence of a corpus and write tables. A run that was stopped resumes with the same command.
 
     Parameters
     ----------
@@ -50,39 +63,41 @@ def measure(
     out
         The folder of the run, or an address such as s3://bucket/run.
     measures
-        Names with commas between; `whence measures` lists them. Or why: what clozes and answers rest on.
+        What to measure, as names with commas between them; `whence measures` lists them. Or "why": what the answers
+        of clozes and prompts rest on.
     layers
-        Keep these layers only: --layers 1 6; all when not given, and of why 0, the embeddings' output.
+        Keep only these layers: --layers 1 6. By default: all, and for "why" layer 0, the embeddings.
     options
-        Options of the measures, as in norm=spectral,error=0.05; the page of a measure lists its own.
+        Options of the measures: norm=spectral,error=0.05. The page of each measure lists its own.
     maps
-        Keep whole maps too. They are large.
+        Keep whole maps as well. They are large.
     neighbours
-        How far apart the words of the table of neighbours may be.
+        How far apart two words in the table of neighbours may be.
     by
-        What the moments are grouped by: class, upos, xpos, deprel, ner.
+        What the tables group tokens by: class, upos, xpos, deprel, ner.
     too_long
-        What to do with sentences that are longer than the model takes.
+        What to do with a sentence that is longer than the model can read.
     read
-        How to read the corpus: options of its format, as in text=review,label=stars or header=no.
+        How to read the corpus, as options of its format: text=review,label=stars or header=no.
     skip_bad
-        Leave out and count malformed records instead of stopping at the first.
+        Count malformed records and leave them out, instead of stopping at the first.
     limit
-        Stop after this many sentences.
+        Read only this many sentences.
     engine
-        Where the work is done: in this process, or on a Ray cluster.
+        Whether to work in this process or on a Ray cluster.
     address
-        The address of the Ray cluster; without one, Ray is started here.
+        The address of the Ray cluster. Without one, Ray is started on this machine.
     workers
-        How many Ray workers; by default as many as there is room for.
+        How many Ray workers. By default: as many as there is room for.
     gpus_per_worker
-        GPUs of each Ray worker: 0.5 for two workers on one, 4 for one model over four (with --device-map).
+        How many GPUs each Ray worker gets: 0.5 puts two workers on one, 4 spreads a model over four (with
+        --device-map).
     threads
-        Threads of the process or of each worker. The last digits of the numbers depend on it.
+        How many threads this process, or each worker, uses. The last digits of the numbers depend on it.
     part_size
-        Sentences per part: what is lost at most when a run is stopped.
+        How many sentences make a part. A run that is stopped loses at most one part.
     batch_tokens
-        Tokens that are measured together.
+        How many tokens are measured together.
     """
     from whence.corpus.run import run
     from whence.text import readers

@@ -4,7 +4,7 @@ from whence.cli import shared
 
 
 def measures() -> None:
-    """List what can be measured, by the name to ask for, with axes, units and papers."""
+    """List everything that can be measured, with its name, axes, unit and papers."""
     from whence.sentence.list_measures import list_measures
 
     table = list_measures()

@@ -14,7 +14,7 @@ def report(run: str, *, out: Annotated[Path | None, Parameter(name=["--out", "-o
     run
         The folder that `whence measure` wrote.
     out
-        The folder of the report; `report` inside the run unless given.
+        The folder for the report. By default: `report` inside the run.
     """
     from whence.corpus.open_run import open_run
     from whence.studies.overview import overview

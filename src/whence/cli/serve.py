@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from whence._extras import require
-from whence.cli.shared import Source
+from whence.cli.shared import Source, Switch
 from whence.errors import BadInput, Unsupported
 
 
@@ -18,35 +18,35 @@ def serve(
     browse: bool = True,
     tokens: int = 2048,
     lens: Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)] = (),
-    read_only: Annotated[bool, Parameter(negative=())] = False,
-    mcp: Annotated[bool, Parameter(negative=())] = False,
+    read_only: Switch = False,
+    mcp: Switch = False,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Open the explorer: type a sentence and see where everything came from.
+    """Open the explorer in the browser: type a sentence and see where everything in it comes from.
 
     Parameters
     ----------
     models
-        Hub ids, folders or .gguf files to choose from, and no others; the built-in model, whence/builtin, when none
-        is named.
+        The Hub ids, folders or .gguf files that the page offers. Without one, it offers the built-in model,
+        whence/builtin.
     host
         The address to listen on. Anything but 127.0.0.1 lets other machines in.
     port
-        The port; the first free one from 8765 on when not given.
+        The port. By default: the first free one from 8765 on.
     allow_host
-        A name by which other machines call this one; requests to any other name are refused.
+        A name by which other machines call this one. Requests to any other name are refused.
     token
-        Answer only those who know the token in the address that is printed.
+        Answer only to those who know the token in the address that is printed.
     browse
         Open the page in the browser.
     tokens
-        Longest sentence taken, in tokens.
+        The longest text that is taken, in tokens.
     lens
-        The folder or file of a lens that was fitted to one of the models (whence lens fit), for one more view.
+        The folder or file of a lens that was fitted to one of the models with `whence lens fit`.
     read_only
-        Measure the examples of the page and no other text, for a page that anybody may open.
+        Measure only the examples of the page, for a page that anybody may open.
     mcp
-        Be a tool of assistants instead: the Model Context Protocol over standard input and output, without a page.
+        Serve assistants instead of a page: the Model Context Protocol over standard input and output.
     """
     if mcp:
         require("Tools of assistants need", "mcp", "mcp")

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from whence._extras import require
+from whence.cli.help import CORPUS, MODEL, OUTPUT, WORK
 from whence.errors import BadInput, Unsupported
 
 if TYPE_CHECKING:
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
     from whence.models.load import Model
 
 STANDARD_INPUT = "stdin:"  # what a hyphen on the command line becomes
-Reading = Annotated[str | None, Parameter(name="--read")]
+Switch = Annotated[bool, Parameter(negative=(), show_default=False)]
+Shown = Annotated[Switch, Parameter(group=OUTPUT)]
+Opened = Annotated[Shown, Parameter(name="--open")]
+File = Annotated[Path | None, Parameter(group=OUTPUT)]
+Out = Annotated[File, Parameter(name=["--out", "-o"])]
+Reading = Annotated[str | None, Parameter(name="--read", group=CORPUS)]
+Limit = Annotated[int | None, Parameter(group=CORPUS)]
+Engine = Annotated[Literal["local", "ray"], Parameter(group=WORK)]
+Address = Annotated[str | None, Parameter(group=WORK)]
+Count = Annotated[int | None, Parameter(group=WORK)]
 Several = Annotated[list[int] | None, Parameter(consume_multiple=True, negative=())]
 SWITCHES = {"header": {"yes": True, "no": False}}  # options of formats that are not names
 CHARTS = (".svg", ".png", ".pdf", ".html", ".json")
@@ -27,27 +37,27 @@ NETCDF = ("netCDF4", "h5netcdf", "scipy")  # xarray writes with any of them
 APART = ("source", "limit", "skip_bad")  # keywords of whence.read that are options of their own here
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=MODEL)
 @dataclass(frozen=True)
 class Loading:
     """How to load a model."""
 
     revision: str | None = None
-    "Branch, tag or commit on the Hub."
+    "The branch, tag or commit on the Hub."
     device: str = "auto"
-    "auto, cpu, cuda, mps."
+    "Where the model runs: auto, cpu, cuda or mps."
     dtype: str = "auto"
-    "auto (float32), float64, float32, bfloat16, float16."
+    "The precision: auto (which is float32), float64, float32, bfloat16 or float16."
     device_map: str | None = None
-    "Spread a large model over the GPUs, the host and the disk: auto, balanced, balanced_low_0, sequential."
+    "Spread a large model over the GPUs, the main memory and the disk: auto, balanced, balanced_low_0 or sequential."
     max_memory: str | None = None
-    "How much of each may be used, as in 0=20GB,cpu=60GB."
+    "With --device-map, how much of each may be used: 0=20GB,cpu=60GB."
     offload_folder: Path | None = None
-    "For weights on the disk that cannot be read from the checkpoint as they are."
-    trust_remote_code: Annotated[bool, Parameter(negative=())] = False
-    "Run model code that comes with the checkpoint."
-    allow_pickle: Annotated[bool, Parameter(negative=())] = False
-    "Read pickled checkpoints, which can run code when opened."
+    "With --device-map, the folder for weights that stay on the disk and cannot be read from the checkpoint directly."
+    trust_remote_code: Switch = False
+    "Run the model code that comes with the checkpoint."
+    allow_pickle: Switch = False
+    "Read pickled checkpoints. Opening one can run code."
 
     def load(self, model: str | None, revision: str | None = None) -> "Model":
         """The model; a revision that is named with it goes before that of all."""
@@ -67,13 +77,13 @@ class Loading:
         )
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=MODEL)
 @dataclass(frozen=True)
 class Source:
     """Which model, and how to load it."""
 
     model: Annotated[str | None, Parameter(name=["--model", "-m"])] = None
-    "A Hub id, a folder or a .gguf file; the built-in model when not given."
+    "A Hub id, a folder or a .gguf file. Without one, the built-in model is used."
     loading: Loading = Loading()
 
     def named(self, model: str | None) -> "Source":

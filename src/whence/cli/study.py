@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import Loading, Reading, going_on, reading
+from whence.cli.shared import Loading, Reading, Switch, going_on, reading
 from whence.progress_bar import progress
 
 
@@ -15,15 +15,13 @@ def study(
     data: Annotated[tuple[str, ...], Parameter(name=["--data", "-d"], negative=(), show_default=False)] = (),
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     models: Annotated[tuple[str, ...], Parameter(name=["--models", "-m"], negative=(), show_default=False)] = (),
-    read: Reading = None,
-    quick: Annotated[bool, Parameter(negative=())] = False,
+    quick: Switch = False,
     text: str | None = None,
     frequency: str | None = None,
+    read: Reading = None,
     loading: Loading = Loading(),  # noqa: B008  (frozen)
 ) -> None:
-    """Repeat a study: measure, draw its figures, and hold its findings against one model or many.
-
-    whence study mixing --data text:wikipedia.txt --out mixing --models 'ckpt/*' --models org/model@step1000
+    """Repeat a published study on any models: measure, draw its figures, and check which findings hold.
 
     Parameters
     ----------
@@ -31,20 +29,20 @@ def study(
         attention-identifiability, token-identifiability, attribution, mixing, correlates, lm-head, lens,
         referee or lost.
     data
-        A corpus, as for `whence measure`; several may be given, each with a --data of its own.
+        A corpus, as for `whence measure`. For several, repeat --data.
     out
-        The folder of the report, its charts, tables and runs. The same command resumes where it was stopped.
+        The folder for the report, its charts, tables and runs. A study that was stopped resumes with the same command.
     models
-        Hub ids, ids with a revision behind an @, folders, .gguf files or globs in quotes, each with a --models of its
-        own; the built-in model when not given. They are loaded one at a time.
-    read
-        How to read the corpora: options of their format, as in text=review or header=no.
+        A Hub id (a revision may follow after an @), a folder, a .gguf file, or a pattern in quotes. For several,
+        repeat --models; they are loaded one at a time. By default: the built-in model.
     quick
-        A small sample, in minutes.
+        Take a small sample, for a first look in minutes.
     text
-        The sentence that single examples are drawn from.
+        The sentence for the figures that show a single example.
     frequency
         A frequency list (rank, count, token id; or word and count), or wordfreq:LANGUAGE.
+    read
+        How to read the corpora, as options of their format: text=review or header=no.
     """
     from whence.errors import BadInput
     from whence.studies import find

@@ -1,15 +1,15 @@
-"""whence verify: is a model read right."""
+"""whence verify: is a model read correctly?"""
 
 from whence.cli.shared import Source, table
 
 
 def verify(model: str | None = None, /, *, source: Source = Source()) -> None:  # noqa: B008
-    """Check that a model is read right: the parts sum to the whole, rows to one, logits unchanged, every layer seen.
+    """Check that a model is read correctly: the parts sum to the whole, and its predictions stay the same.
 
     Parameters
     ----------
     model
-        A Hub id, a folder or a .gguf file; the built-in model when not given.
+        A Hub id, a folder or a .gguf file. Without one, the built-in model is checked.
     """
     loaded = source.named(model).load()
     rows = [

@@ -9,15 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from whence.cli.shared import STANDARD_INPUT, Several, Source, check_file, check_prefix, text_of
+from whence.cli.help import ANSWER, QUESTION, VIEW
+from whence.cli.shared import (
+    STANDARD_INPUT,
+    Opened,
+    Out,
+    Several,
+    Shown,
+    Source,
+    Switch,
+    check_file,
+    check_prefix,
+    text_of,
+)
 from whence.errors import BadInput, WhenceError
 from whence.progress_bar import progress
 
 if TYPE_CHECKING:
     import xarray
 
-Switch = Annotated[bool, Parameter(negative=())]
-Names = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())]
+Asked = Annotated[str | None, Parameter(group=QUESTION)]
+Told = Annotated[str | None, Parameter(group=VIEW)]
 PAGE = Path("why.html")
 NUMBER = "id:"
 
@@ -29,99 +41,86 @@ def why(
     image: Path | None = None,
     prefix: str | None = None,
     chat: Path | None = None,
-    answer: str | None = None,
-    generate: int = 0,
-    seed: int | None = None,
-    token: str | None = None,
-    against: str | None = None,
-    label: str | None = None,
-    similar_to: str | None = None,
-    pooling: str | None = None,
-    position: Several = None,
-    measures: Names = None,
-    spans: str | None = None,
-    layers: Several = None,
-    through: str | None = None,
-    components: Switch = False,
-    together: Switch = False,
-    alternatives: int = 5,
-    json: Switch = False,
-    out: Annotated[Path | None, Parameter(name=["--out", "-o"])] = None,
-    open_page: Annotated[bool, Parameter(name="--open", negative=())] = False,
     truncate: Switch = False,
     memory_limit: float | None = None,
+    answer: Annotated[str | None, Parameter(group=ANSWER)] = None,
+    generate: Annotated[int, Parameter(group=ANSWER, show_default=False)] = 0,
+    seed: Annotated[int | None, Parameter(group=ANSWER)] = None,
+    token: Asked = None,
+    against: Asked = None,
+    label: Asked = None,
+    similar_to: Asked = None,
+    pooling: Asked = None,
+    position: Annotated[Several, Parameter(group=QUESTION)] = None,
+    together: Annotated[Switch, Parameter(group=QUESTION)] = False,
+    measures: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=(), group=VIEW)] = None,
+    spans: Told = None,
+    layers: Annotated[Several, Parameter(group=VIEW)] = None,
+    through: Told = None,
+    components: Annotated[Switch, Parameter(group=VIEW)] = False,
+    alternatives: Annotated[int, Parameter(group=VIEW)] = 5,
+    json: Shown = False,
+    out: Out = None,
+    open_page: Opened = False,
     source: Source = Source(),  # noqa: B008  (frozen)
 ) -> None:
-    """Show what a prediction was made of: which tokens gave how much of its logit, and where in depth.
-
-    whence why "The keys to the cabinet [MASK] on the table."
-    whence why "The capital of France is" --model MODEL --against " London"
-    whence why "Why is the sky blue?" --model MODEL --generate 20 --open
-    whence why --chat messages.json --model MODEL --generate 20 --out page.html
-    whence why "What a wonderful film." --model CLASSIFIER --against NEGATIVE
-    whence why "How old are you?" --model RERANKER --pair "I am six."
-    whence why "How old are you?" --model TRANSLATOR --generate 12
-    whence why "How old are you?" --model TRANSLATOR --prefix "Wie alt"
-    whence why "A man is eating." --model EMBEDDING_MODEL --similar-to "Someone has a meal."
-    whence why cat.png --model CLASSIFIER_OF_PICTURES
-    whence why cat.png --model CLIP_MODEL --similar-to "a photo of a cat"
-    whence why "What is in this picture?" --image cat.png --model VISION_LANGUAGE_MODEL --generate 10
+    """Show what a prediction rests on: how much of its logit each token gave, and at which depth.
 
     Parameters
     ----------
     text
-        A text with [MASK], a decoder's prompt, or what a classifier reads; without one, or with -, it is read from
-        standard input. For a model that reads pictures or sounds, the file of one.
+        A text with [MASK], the prompt of a decoder, or what a classifier reads. Without one, or with -, it is read
+        from standard input. A model that reads pictures or sounds takes the file of one.
     pair
-        A second text that the model reads together with the first: for a reranker, the document behind the query.
+        A second text, which the model reads together with the first. For a reranker: the document, after the query.
     image
-        The file of a picture that stands before the text, for a decoder that reads pictures in its texts.
+        The file of a picture that comes before the text, for a decoder that reads pictures.
     prefix
-        The beginning of an encoder-decoder's answer to the text: explained is what comes next.
+        How the answer of an encoder-decoder begins. What comes next is explained.
     chat
-        A .json file with a list of messages, {"role": "user", "content": "a text"}, instead of a text.
+        A .json file with a list of messages such as {"role": "user", "content": "a text"}, instead of a text.
+    truncate
+        Cut a text that is longer than the model can read.
+    memory_limit
+        How many GB may be used. By default: what is free.
     answer
-        What follows a decoder's prompt, as it would stand there: each of its tokens is explained.
+        The text that follows the prompt, with its leading space. Each of its tokens is explained.
     generate
-        Let the model answer with so many tokens at most.
+        Let the model answer with at most this many tokens.
     seed
-        Sample the answer, by this seed; without one, the best token is taken each time.
+        Sample the answer with this seed. Without one, the best token is taken each time.
     token
-        Explain this token instead of the best one: its text, or id:3000 for its number in the vocabulary.
+        Explain this token instead of the best one. Give its text, or its number in the vocabulary as id:3000.
     against
-        Explain by how much the token, or the class, is ahead of this one.
+        Explain why the token or class is ahead of this one: the difference of the two logits.
     label
-        Explain this class of a classifier instead of the best one: its name, or id:1 for its number.
+        Explain this class of a classifier instead of the best one. Give its name, or its number as id:1.
     similar_to
-        Explain how similar the text is to this one: the cosine of their vectors, this one's held.
+        Explain how similar the text is to this one: the cosine of the two vectors. The vector of this one is held.
     pooling
-        How one vector is made of a text: mean, first or last; as the model's files say when not given.
+        How a text becomes one vector: mean, first or last. By default: as the files of the model say.
     position
-        Explain the predictions at these tokens: --position 3 5; from the end when negative.
-    measures
-        share, dependence, or both, as when not given.
-    spans
-        Sum up by word, line, sentence, paragraph, turn, or by characters as in 0:17,40:52.
-    layers
-        Shade the text at these layers: --layers 0 6; 0, the embeddings, when not given.
-    through
-        generated: what rests on the answer's own tokens is handed on to the prompt.
-    components
-        Tell the heads and feed-forwards of every layer apart.
+        Explain the predictions at these tokens: --position 3 5. They count from the end when negative.
     together
-        Explain the answer as one.
+        Explain the answer as one, instead of token by token.
+    measures
+        share, dependence or both. By default: both.
+    spans
+        Add up the shares by word, line, sentence, paragraph or turn, or by ranges of characters: 0:17,40:52.
+    layers
+        Shade the text at these layers: --layers 0 6. By default: layer 0, the embeddings.
+    through
+        With "generated", the shares of generated tokens are handed on to the prompt.
+    components
+        Tell the heads and the feed-forward of each layer apart.
     alternatives
         How many of the best tokens to name.
     json
-        Write all numbers to standard output as JSON, and nothing else.
+        Print all numbers as JSON, and nothing else.
     out
         Where to write the page.
     open_page
         Open the page in the browser.
-    truncate
-        Cut off what is longer than the model takes.
-    memory_limit
-        In GB; by default what is free.
     """
     page = out or (PAGE if open_page else None)
     if page is not None:
