@@ -2,18 +2,18 @@
 
 import base64
 import io
-import wave
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
-from whence._extras import require
 from whence.errors import BadInput
+from whence.models import media
+from whence.models.block import Batch
 from whence.models.coded import Coded, coded
 from whence.models.encode import Encoded, aligned, encode
 from whence.models.inputs import KINDS, TEXT, of_inputs
@@ -23,7 +23,6 @@ from whence.models.places import places
 from whence.models.verify import check_pictured
 from whence.text.sentence import Sentence, sentence
 
-LONGEST_NAME = 255  # characters of a file's name and the folders around it
 LONGEST = 1024  # pixels of a side of the picture that a Dataset keeps
 Processed = dict[str, Tensor]
 
@@ -40,12 +39,7 @@ def _is_text(item: object) -> bool:
         return TEXT in item
     if isinstance(item, Tensor | np.ndarray):
         return item.ndim < 2
-    return isinstance(item, Sentence | tuple | list) or (isinstance(item, str) and not is_file(item))
-
-
-def is_file(item: str) -> bool:
-    """Whether a text names a file that is here."""
-    return len(item) < LONGEST_NAME and Path(item).expanduser().is_file()
+    return isinstance(item, Sentence | tuple | list) or (isinstance(item, str) and not media.is_file(item))
 
 
 def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
@@ -53,7 +47,7 @@ def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
     if model.reads == TEXT:
         return pictured(model, inputs_with_picture(model, item)) if has_picture(item) else _text(model, item, truncate)
     inputs = _inputs(model, item)
-    batch = of_inputs(model.model, inputs)
+    batch = _read(model, inputs)
     placed = places(model.anatomy, batch, model.processor)
     count = len(placed.tokens)
     return Encoded(
@@ -92,7 +86,7 @@ def inputs_with_picture(model: Model, item: Any) -> Processed:
     """As the model's forward pass takes them."""
     mixing_of(model.anatomy)
     if isinstance(item, Mapping):
-        return {str(name): torch.as_tensor(value) for name, value in item.items()}
+        return _tensors(item)
     if getattr(model.processor, "image_processor", None) is None:
         raise BadInput(
             f"{type(model.model).__name__} was loaded without a processor of pictures, so a text with a picture has to"
@@ -100,7 +94,7 @@ def inputs_with_picture(model: Model, item: Any) -> Processed:
         )
     if isinstance(item, list):
         return _of_messages(model.processor, item)
-    picture, text = _as_picture(model, item[0]), item[1]
+    picture, text = media.picture(item[0], type(model.model).__name__), item[1]
     token = getattr(model.processor, "image_token", None)
     if (token is None or token not in text) and getattr(model.processor, "chat_template", None):
         content = [{"type": "image", "image": picture}, {"type": "text", "text": text}]
@@ -131,23 +125,32 @@ def _text(model: Model, item: object, truncate: bool) -> Encoded:
 def _inputs(model: Model, item: object) -> Processed:
     """As the model's forward pass takes it, a batch of one."""
     if isinstance(item, Mapping):
-        return _checked(model, {str(name): torch.as_tensor(value) for name, value in item.items()})
-    kind = KINDS[model.reads].name
-    read = {"picture": _as_picture, "sound": _as_sound}[kind](model, item)
-    if model.processor is None:
+        return _checked(model, _tensors(item))
+    kind, name = KINDS[model.reads].name, type(model.model).__name__
+    processor = _processor(model, kind)
+    if processor is None:
         raise BadInput(
-            f"{type(model.model).__name__} was loaded without a processor, so a {kind} has to be given as its inputs"
+            f"{name} was loaded without a processor of {kind}s, so a {kind} has to be given as its inputs"
             f" ({model.reads}); or load it with one: whence.load(model, processor)."
         )
-    return _checked(model, dict(_processed(model.processor, kind, read)))
+    if kind == "picture":
+        return _checked(model, dict(processor(images=media.picture(item, name), return_tensors="pt")))
+    rate = processor.sampling_rate
+    return _checked(model, dict(processor(media.sound(item, name, rate), sampling_rate=rate, return_tensors="pt")))
+
+
+def _processor(model: Model, kind: str) -> Any:
+    """The part of the model's processor that reads pictures or sounds; None without one."""
+    part = {"picture": "image_processor", "sound": "feature_extractor"}[kind]
+    processor = getattr(model.processor, part, model.processor)
+    return None if isinstance(processor, PreTrainedTokenizerBase) else processor
 
 
 def _checked(model: Model, inputs: Processed) -> Processed:
     name = model.reads
     if name not in inputs:
-        raise BadInput(
-            f"{type(model.model).__name__} reads {name}, and inputs named {', '.join(sorted(inputs))} were given."
-        )
+        there = f"inputs named {', '.join(sorted(inputs))} were" if inputs else "an empty mapping was"
+        raise BadInput(f"{type(model.model).__name__} reads {name}, and {there} given.")
     if len(inputs[name]) != 1:
         raise BadInput(f"One {KINDS[name].name} is measured at a time, and {len(inputs[name])} were given.")
     if not bool(torch.isfinite(inputs[name]).all()):
@@ -157,66 +160,20 @@ def _checked(model: Model, inputs: Processed) -> Processed:
     return inputs
 
 
-def _processed(processor: Any, kind: str, read: Any) -> Mapping[str, Tensor]:
-    if kind == "picture":
-        return getattr(processor, "image_processor", processor)(images=read, return_tensors="pt")
-    extractor = getattr(processor, "feature_extractor", processor)
-    return extractor(read, sampling_rate=extractor.sampling_rate, return_tensors="pt")
-
-
-def _as_picture(model: Model, item: object) -> Any:
-    """In RGB: what is transparent or grey is no other picture."""
-    if isinstance(item, np.ndarray | Tensor):
-        return item
-    require("Pictures need", "image", "PIL")
-    from PIL import Image, UnidentifiedImageError
-
-    if isinstance(item, Image.Image):
-        return item.convert("RGB")
-    if not isinstance(item, str | Path):
-        raise BadInput(f"{_wants(model)}, and {type(item).__name__} was given.")
+def _tensors(inputs: Mapping[Any, Any]) -> Processed:
     try:
-        with Image.open(Path(item).expanduser()) as opened:
-            return opened.convert("RGB")
-    except (OSError, UnidentifiedImageError, ValueError) as error:
-        raise BadInput(f"{_wants(model)}, and {str(item)[:80]!r} is no file of a picture.") from error
+        return {str(name): torch.as_tensor(value) for name, value in inputs.items()}
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadInput(f"What a processor gives is tensors by name, and something else was given ({error}).") from error
 
 
-def _as_sound(model: Model, item: object) -> Any:
-    if isinstance(item, str | Path) and is_file(str(item)):
-        return _wave(model, Path(item).expanduser())
-    if not isinstance(item, np.ndarray | Tensor | list) or np.ndim(item) != 1:
-        what = f"{str(item)[:80]!r}" if isinstance(item, str | Path) else type(item).__name__
-        raise BadInput(f"{_wants(model)}, and {what} was given.")
-    return np.asarray(item, dtype=np.float32)
-
-
-def _wave(model: Model, file: Path) -> np.ndarray:
-    """The samples of a .wav file, the mean of its channels."""
+def _read(model: Model, inputs: Processed) -> Batch:
+    """With as many tokens as the model makes of it, and its own word for what it cannot read."""
     try:
-        with wave.open(str(file), "rb") as opened:
-            rate, width, channels = opened.getframerate(), opened.getsampwidth(), opened.getnchannels()
-            samples = opened.readframes(opened.getnframes())
-    except (OSError, EOFError, wave.Error) as error:
-        raise BadInput(f"{_wants(model)}, and {file.name!r} is no .wav file that can be read ({error}).") from error
-    extractor = getattr(model.processor, "feature_extractor", model.processor)
-    wanted = getattr(extractor, "sampling_rate", rate)
-    if width != 2 or rate != wanted:
-        raise BadInput(
-            f"{file.name!r} has {rate:,} samples per second of {8 * width} bits, and {wanted:,} of 16 bits were"
-            " expected; convert it, or give its samples as an array."
-        )
-    read = np.frombuffer(samples, dtype="<i2").reshape(-1, channels).mean(axis=1)
-    return (read / 2**15).astype(np.float32)
-
-
-def _wants(model: Model) -> str:
-    forms = {
-        "picture": "give one as a file, a PIL image, an array, or what its processor gives",
-        "sound": "give one as a .wav file, a row of samples at the processor's rate, or what the processor gives",
-    }
-    kind = KINDS[model.reads].name
-    return f"{type(model.model).__name__} reads {kind}s ({forms[kind]})"
+        return of_inputs(model.model, inputs)
+    except (ValueError, RuntimeError, AttributeError) as error:
+        said = str(error).partition("\n")[0]
+        raise BadInput(f"{type(model.model).__name__} does not read this {KINDS[model.reads].name}: {said}") from error
 
 
 def _picture(pixels: Tensor, processor: Any) -> str | None:
