@@ -86,5 +86,5 @@ def test_whole_numbers_are_samples_of_their_width():
 
 @pytest.mark.parametrize("form", [np.zeros(0), np.zeros((40, 2)), ["a", "b"], [[0.0], [0.0, 1.0]], b"abc", None])
 def test_what_is_no_row_of_samples_is_refused(form):
-    with pytest.raises(BadInput, match="no samples|reads sounds"):
+    with pytest.raises(BadInput, match=r"no samples|reads sounds"):
         sound(form, "HubertModel", 16_000)
