@@ -9,11 +9,14 @@ import torch
 from accelerate import cpu_offload, dispatch_model
 from safetensors import SafetensorError
 from torch import nn
-from transformers import LlamaForCausalLM
+from transformers import AutoModelForImageClassification, LlamaForCausalLM
 
 import whence
 from tests import tiny
 from tests.families import build
+from tests.stacks import PAIR
+from tests.stacks import build as build_pair
+from tests.towers import build as build_tower
 from whence.errors import BadInput, Unsupported
 from whence.measures.registry import variables
 from whence.models import fingerprint
@@ -43,9 +46,13 @@ def on_disk(model, folder, embeddings="disk"):
         return dispatch_model(model, places, main_device="cpu", offload_dir=str(folder), force_hooks=True)
 
 
-def on_host(model, folder):
+def in_parts(model):
     """Every weight kept apart and copied in when its module runs."""
     return cpu_offload(model, torch.device("cpu"))
+
+
+def on_host(model, folder):
+    return in_parts(model)
 
 
 def spread(name, folder, how=on_disk):
@@ -101,6 +108,29 @@ def test_what_reads_embeddings_that_are_away_is_told_which(tmp_path):
         Unsupported, match=r"^DebertaV2ForMaskedLM uses weights of a part that is not running .* device map"
     ):
         spread("deberta-v2", tmp_path)
+
+
+def test_both_stacks_give_what_they_give_in_memory(tmp_path):
+    """The encoder's last norm is read by every block of the decoder, long after it ran."""
+    alone, pieces = (whence.load(how(build_pair("t5")), tiny.tokenizer()) for how in (lambda model: model, in_parts))
+    names = ["attention", "mixing", "contribution"]
+    trees = [whence.measure(model, PAIR, names) for model in (alone, pieces)]
+    for stack in trees[0].children:
+        assert apart(*(tree[stack].to_dataset() for tree in trees)) <= 1e-6
+    assert apart(*(whence.why(model, PAIR[0], generate=2) for model in (alone, pieces))) <= 1e-6
+
+
+def test_pictures_give_what_they_give_in_memory():
+    """DINOv2 scales what its branches add by weights of their own."""
+    pixels = {"pixel_values": torch.rand(1, 3, 24, 24)}
+    alone, pieces = (
+        whence.load(how(build_tower("dinov2", AutoModelForImageClassification, num_labels=3)))
+        for how in (lambda model: model, in_parts)
+    )
+    assert pieces.gives == alone.gives
+    names = ["attention", "mixing", "block", "contribution"]
+    assert apart(*(whence.measure(model, pixels, names) for model in (alone, pieces))) <= 1e-6
+    assert apart(*(whence.why(model, pixels, label=1) for model in (alone, pieces))) <= 1e-6
 
 
 @pytest.mark.parametrize("how", [on_disk, on_host])

@@ -21,7 +21,7 @@ from transformers.models.auto.modeling_auto import (
 
 from whence.models.families import CLASSES, HEADS, Around, Averaged, Chosen, ClassStep, Family, HeadPaths, Mlp, Whole
 from whence.models.outside import Outside
-from whence.models.pieces import device_of, held
+from whence.models.pieces import device_of, fetched, held
 from whence.models.pooling import POOLED, Tokens
 from whence.models.queries import at_once
 from whence.models.weights import (
@@ -203,7 +203,7 @@ class Anatomy:
 
     def branch_scale(self, block: nn.Module) -> Tensor | float | None:
         """What the family multiplies the output of its attention by, channel by channel (LayerScale)."""
-        return None if self.row is None or self.row.layer_scales is None else _at(block, self.row.layer_scales[0])
+        return None if self.row is None or self.row.layer_scales is None else _scale(block, self.row.layer_scales[0])
 
     def finish(self, states: Tensor) -> Tensor:
         """From the last block's output to the stack's: the final norm, and OPT's narrowing, where they exist."""
@@ -345,8 +345,14 @@ def _feed_forward(block: nn.Module, mlp: Mlp | Whole, scales: tuple[str, str] | 
     elif mlp.linear is not None:
         linear = read_affine(_at(block, mlp.linear))
     activation = _at(block, mlp.activation) if isinstance(mlp.activation, str) else mlp.activation
-    down = scaled(read_affine(_at(block, mlp.down)), None if scales is None else _at(block, scales[1]))
+    down = scaled(read_affine(_at(block, mlp.down)), None if scales is None else _scale(block, scales[1]))
     return FeedForward(activated, linear, activation, down)
+
+
+def _scale(block: nn.Module, path: str) -> Tensor | float | None:
+    """Factors for every channel, wherever they are kept; BEiT may have a number or none."""
+    factors = _at(block, path)
+    return fetched(block, path, factors) if isinstance(factors, Tensor) else factors
 
 
 def _is_at(root: Any, path: str) -> bool:

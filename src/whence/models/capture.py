@@ -23,7 +23,7 @@ from whence.models.anatomy import INTERFACE, PRODUCTS, Anatomy
 from whence.models.arguments import accepted, arguments
 from whence.models.block import Batch, Block, Cross, Kept, Trace
 from whence.models.hooks import Reached, here
-from whence.models.pieces import device_of, held_whole
+from whence.models.pieces import all_there, device_of, held_whole
 from whence.models.products import overheard
 from whence.models.queries import Attending, attend, chunked, mask_for_chunks
 from whence.models.unchanged import unchanged
@@ -140,7 +140,7 @@ def reader(anatomy: Anatomy, batch: Batch) -> PreTrainedModel:
 def run(model: PreTrainedModel, batch: Batch, own_positions: bool = False, **extra: Any) -> Tensor:
     """The model's first output."""
     inputs = forward_inputs(model, batch, own_positions, **extra)
-    with threads_for(batch.ids.numel()):
+    with threads_for(batch.ids.numel()), all_there(model):
         return model(**inputs)[0]
 
 

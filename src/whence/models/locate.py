@@ -23,7 +23,6 @@ from whence.models.capture import borrowed, hearing, run
 from whence.models.families import FAMILIES, Either, Family, row_of
 from whence.models.hooks import here
 from whence.models.inputs import KINDS, TEXT, random_input, reads
-from whence.models.pieces import in_pieces
 from whence.models.stack import has_side_paths
 
 PROBE_LENGTH, PREFIX_LENGTH = 11, 7
@@ -307,11 +306,6 @@ def on_tokens_alone(part: PreTrainedModel, model: PreTrainedModel) -> Iterator[N
     except WhenceError:
         raise
     except Exception as error:
-        if in_pieces(model) and isinstance(error, NotImplementedError) and "meta" in str(error):
-            raise Unsupported(
-                f"{type(model).__name__} uses weights of a part that is not running (its embeddings, as a rule), so"
-                " that part cannot be offloaded; give it a device of its own in the device map."
-            ) from error
         inside = "" if part is model else f", which holds the blocks of {type(model).__name__},"
         what = KINDS[reads(model)].name if reads(model) in KINDS else "text"
         alone = "tokens" if what == "text" else f"a {what}"

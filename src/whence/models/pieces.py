@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whence.errors import Unsupported
+
 
 def held(*modules: nn.Module) -> AbstractContextManager[object]:
     """Inside, the modules' own weights are there, and running them leaves them there."""
@@ -51,6 +53,20 @@ def fetched(model: nn.Module, name: str, tensor: Tensor) -> Tensor:
     module = model.get_submodule(path)
     with held(module):
         return getattr(module, last).detach()
+
+
+@contextmanager
+def all_there(model: nn.Module) -> Iterator[None]:
+    """Says in one sentence that a pass met weights that no hook had fetched."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not in_pieces(model) or "meta" not in str(error):
+            raise
+        raise Unsupported(
+            f"{type(model).__name__} uses weights of a part that is not running (its embeddings, as a rule), so that"
+            " part cannot be offloaded; give it a device of its own in the device map."
+        ) from error
 
 
 def in_pieces(module: nn.Module) -> bool:

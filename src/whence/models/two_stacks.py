@@ -6,7 +6,7 @@ is pushed or pulled through it goes from either text.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.block_weights import BlockWeights, widened
 from whence.models.hooks import Reached, here
-from whence.models.pieces import device_of
+from whence.models.pieces import device_of, held
 from whence.models.stack import kept
 from whence.models.tangent import Step
 from whence.models.weights import first
@@ -46,11 +46,8 @@ class Recorder:
     def of(cls, anatomy: Anatomy, depth: int, precision: Callable[[Any], Any]) -> Iterator["Recorder"]:
         assert anatomy.encoder is not None
         weights = BlockWeights(anatomy.encoder, precision), BlockWeights(anatomy, precision)
-        try:
+        with closing(weights[0]), closing(weights[1]), held(*anatomy.encoder.finishing):
             yield cls(anatomy, depth, weights)
-        finally:
-            for block_weights in weights:
-                block_weights.close()
 
     def record(self, batch: Batch) -> tuple[Step, ...]:
         """The chain's steps of one pass."""

@@ -74,8 +74,10 @@ class _Seen:
     output: Tensor
     negative: float
     rows: float
+    found: bool
+    "Whether it has an output projection that can be read."
     projection: float
-    "Infinite where the output projection was not found."
+    "Infinite where it has not."
     parts: float
     experts: bool
 
@@ -203,6 +205,7 @@ def _seen(anatomy: Anatomy, block: Block) -> _Seen:
         output=block.output,
         negative=max(map(_negative_error, attentions), default=0.0),
         rows=max(map(_row_error, attentions), default=0.0),
+        found=projection is not None,
         projection=math.inf if projection is None or unread else max(_projection_errors(block, projection)),
         parts=math.inf if parts is None or unread else _block_error(block),
         experts=parts is not None and isinstance(parts.feed_forward, Opaque) and _has_experts(block, parts),
@@ -248,7 +251,7 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
     ]
     if anatomy.seam == INTERFACE and anatomy.outside is None and anatomy.encoder is None:
         checks.append(_chunks_check(evidence, 3 * limit))
-    lost = sum(anatomy.projection(anatomy.blocks[block.layer - 1]) is None for block in attending)
+    lost = sum(not block.found for block in attending)
     checks.append(Check("every output projection was found", "values", float(lost), 0.0))
     if lost == 0:
         error = max(block.projection for block in attending)
