@@ -17,10 +17,9 @@ TEXT = "Paris is the capital of [MASK]."
 
 
 @pytest.fixture
-def called(monkeypatch, capsys, builtin):
+def called(monkeypatch, capsys, loaded_once):
     """called(*arguments, piped=b""): exit code, standard output and error, with the built-in model loaded once."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
 
     def call(*arguments, piped=b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))

@@ -52,7 +52,7 @@ def run_sh(code, page, line, names):
 
 
 @pytest.fixture
-def hub(request, monkeypatch):
+def hub(request, monkeypatch, loaded_once):
     """Loads the decoder that pages name from this machine."""
     real = whence.load
 
@@ -134,7 +134,7 @@ TEXT = "The keys to the cabinet [MASK] on the table."
 
 
 @pytest.fixture
-def given(builtin, tmp_path, monkeypatch):
+def given(builtin, tmp_path, monkeypatch, loaded_once):
     """A folder with a corpus, and names that pages take for granted; a model that they name is the built-in one."""
     monkeypatch.chdir(tmp_path)
     lines = "\n".join(f"The {word} is on the table. He saw the {word}." for word in tiny.WORDS)

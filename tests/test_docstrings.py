@@ -30,14 +30,14 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_examples_run(name, tmp_path, monkeypatch):
+def test_examples_run(name, tmp_path, monkeypatch, loaded_once):
     monkeypatch.chdir(tmp_path)
     said = []
     doctest.DocTestRunner().run(examples(name, PUBLIC[name].__doc__), out=said.append)
     assert not said, "".join(said)
 
 
-def test_the_example_of_options_runs():
+def test_the_example_of_options_runs(loaded_once):
     said = []
     doctest.DocTestRunner().run(examples("options", options.__doc__), out=said.append)
     assert not said, "".join(said)

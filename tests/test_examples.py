@@ -17,7 +17,7 @@ LONG = ("study_correlates", "study_token_identifiability")
     "path",
     [pytest.param(path, marks=pytest.mark.whole if path.stem in LONG else (), id=path.stem) for path in EXAMPLES],
 )
-def test_example(path, tmp_path, monkeypatch, capsys):
+def test_example(path, tmp_path, monkeypatch, capsys, loaded_once):
     """Without the charts of studies, which take most of the time; those are drawn with the studies' own tests."""
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "page.html")])
     writing = importlib.import_module("whence.studies.frame.write")

@@ -9,9 +9,7 @@ TEXTS = "The harbour was built where the river meets the sea.\nNobody knows who 
 
 
 @pytest.fixture
-def called(monkeypatch, capsys, builtin):
-    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
-
+def called(capsys):
     def call(*arguments):
         code = cli.run([str(argument) for argument in arguments])
         found = capsys.readouterr()

@@ -38,10 +38,9 @@ def decoder(tmp_path_factory):
 
 
 @pytest.fixture
-def called(monkeypatch, capsys, builtin):
-    """called(*arguments): exit code, standard output and error, with the built-in model loaded once."""
+def called(monkeypatch, capsys):
+    """called(*arguments): exit code, standard output and error."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
 
     def call(*arguments):
         code = run(["why", *arguments])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.func import jacrev
 
-from tests.families import CONFIGS, EXPERTS, NO_VALUE_MAP, UNREAD_EXPERTS, batch, build
+from tests.families import DISTINCT, NO_VALUE_MAP, UNREAD_EXPERTS, batch, build
 from whence.errors import Unsupported
 from whence.linear.chain import tangents
 from whence.linear.matrices import matrices
@@ -18,7 +18,6 @@ from whence.models.locate import locate
 from whence.text.sentence import sentence
 
 TOKENS = 5
-ROUTED = sorted(EXPERTS.keys() - NO_VALUE_MAP - UNREAD_EXPERTS)
 
 
 def pairs(like, count=2):
@@ -40,14 +39,14 @@ def check(model):
         torch.testing.assert_close(model.pull(model.pull(covectors, None, middle), middle), model.pull(covectors))
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, *EXPERTS])
-def test_the_tangent_of_every_family(name):
+@pytest.mark.parametrize("name", DISTINCT)
+def test_the_tangent_of_every_kind_of_block(name):
     with tangents(locate(build(name).double()), batch([TOKENS])) as model:
         check(model)
 
 
-@pytest.mark.parametrize("name", [*CONFIGS, *ROUTED])
-def test_the_secant_of_every_family(name):
+@pytest.mark.parametrize("name", [name for name in DISTINCT if name not in NO_VALUE_MAP | UNREAD_EXPERTS])
+def test_the_secant_of_every_kind_of_block(name):
     check(secants(locate(build(name).double()), batch([TOKENS])))
 
 

@@ -1,4 +1,4 @@
-"""One pass, every family: the parts sum to the whole, nothing changes, everything is put back."""
+"""One pass: the parts sum to the whole, nothing changes, everything is put back."""
 
 import copy
 import threading
@@ -22,7 +22,7 @@ def assert_close(found, expected, limit=1e-5):
     assert error <= limit, f"{error:.2g} apart, {limit:.0e} allowed"
 
 
-@pytest.fixture(params=DISTINCT, scope="module")
+@pytest.fixture(params=DISTINCT)
 def anatomy(request):
     return locate(build(request.param))
 
@@ -33,10 +33,16 @@ def kind(request):
 
 
 def test_parts_sum_to_the_whole(anatomy):
-    """Independent of Block's own arithmetic: the norms and feed-forward are called as the model's modules."""
-    seen = trace(anatomy, batch([9]), logits=True)
+    """From layer 0 to the logits of the model left alone, each block reading what the one before wrote.
+
+    Independent of Block's own arithmetic: the norms and feed-forward are called as the model's modules.
+    """
+    tokens = batch([9])
+    seen = trace(anatomy, tokens, logits=True)
+    inputs = [seen.embedding, *(block.output for block in seen.blocks)]
     assert len(seen.blocks) == anatomy.layers
-    for block in seen.blocks:
+    for block, before in zip(seen.blocks, inputs[:-1], strict=True):
+        assert torch.equal(block.input, before)
         projection = block.parts.projection
         total = torch.zeros_like(block.output)
         for head in range(anatomy.heads):
@@ -48,31 +54,18 @@ def test_parts_sum_to_the_whole(anatomy):
         assert_close(block.rebuilt, block.output)
     assert_close(anatomy.finish(seen.blocks[-1].output), seen.output)
     assert_close(anatomy.head(seen.output), seen.logits)
-
-
-def test_logits_are_those_of_the_model_left_alone(anatomy):
-    tokens = batch([9])
     with torch.no_grad():
         plain = anatomy.model(input_ids=tokens.ids, attention_mask=tokens.mask.long())[0]
-    assert_close(trace(anatomy, tokens, logits=True).logits, plain)
-
-
-def test_layers_chain(anatomy):
-    """Each block reads what the one before wrote; the first reads layer 0."""
-    seen = trace(anatomy, batch([9]))
-    outputs = [seen.embedding, *(block.output for block in seen.blocks)]
-    assert len(seen.blocks) == anatomy.layers
-    for block, before in zip(seen.blocks, outputs[:-1], strict=True):
-        assert torch.equal(block.input, before)
+    assert_close(seen.logits, plain)
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_and_batching_change_nothing(anatomy, side):
-    together = trace(anatomy, batch(LENGTHS, side))
+def test_padding_and_batching_change_nothing(kind, side):
+    together = trace(kind, batch(LENGTHS, side))
     mask = together.batch.mask
     for row, length in enumerate(LENGTHS):
         ids = together.batch.ids[row][mask[row]][None]
-        alone = trace(anatomy, type(together.batch)(ids, torch.ones(1, length, dtype=torch.bool)))
+        alone = trace(kind, type(together.batch)(ids, torch.ones(1, length, dtype=torch.bool)))
         assert_close(together.output[row][mask[row]], alone.output[0])
         for padded, single in zip(together.blocks, alone.blocks, strict=True):
             weights = padded.attention[row][:, mask[row]][..., mask[row]]
@@ -80,8 +73,8 @@ def test_padding_and_batching_change_nothing(anatomy, side):
             assert_close(padded.output[row][mask[row]], single.output[0])
 
 
-def test_the_model_comes_back_as_it_was(anatomy):
-    model = copy.deepcopy(anatomy.model).train()
+def test_the_model_comes_back_as_it_was(kind):
+    model = copy.deepcopy(kind.model).train()
     next(iter(model.children())).eval()
     before = fingerprint(model)
     trace(locate(model), batch([5]))
@@ -100,12 +93,12 @@ def test_the_model_comes_back_after_an_exception(kind):
     assert len(trace(kind, batch([5])).blocks) == kind.layers
 
 
-def test_a_pass_ends_past_the_last_attention_asked_for(anatomy):
+def test_a_pass_ends_past_the_last_attention_asked_for(kind):
     """What is seen until then is what a whole pass sees, bit for bit; what comes after is not computed."""
-    tokens, before, last = batch([9]), fingerprint(anatomy.model), anatomy.layers - 1
-    whole, seen, begun = trace(anatomy, tokens), [], []
-    hooks = [block.register_forward_pre_hook(lambda module, _: begun.append(module)) for block in set(anatomy.blocks)]
-    visit_blocks(anatomy, tokens, seen.append, last)
+    tokens, before, last = batch([9]), fingerprint(kind.model), kind.layers - 1
+    whole, seen, begun = trace(kind, tokens), [], []
+    hooks = [block.register_forward_pre_hook(lambda module, _: begun.append(module)) for block in set(kind.blocks)]
+    visit_blocks(kind, tokens, seen.append, last)
     for hook in hooks:
         hook.remove()
     assert len(seen) == len(begun) == last
@@ -113,7 +106,7 @@ def test_a_pass_ends_past_the_last_attention_asked_for(anatomy):
     for found, expected in zip(seen, whole.blocks, strict=False):
         for name in ("input", "attention", "grouped_values", "projected"):
             assert torch.equal(getattr(found, name), getattr(expected, name))
-    assert fingerprint(anatomy.model) == before
+    assert fingerprint(kind.model) == before
 
 
 def test_the_last_feed_forward_is_not_computed():

@@ -5,7 +5,7 @@ import torch
 
 import whence
 from tests import tiny
-from tests.families import EVERY, NO_VALUE_MAP, build
+from tests.families import DISTINCT, NO_VALUE_MAP, build
 from whence.errors import BadInput, Unsupported, VerificationFailed
 from whence.linear import secant
 from whence.linear.secant import secants
@@ -108,8 +108,8 @@ def test_on_a_real_chat(smollm2):
     assert alone.share.values[0] == pytest.approx(ds.share.values[-1, :, : last + 1], rel=1e-3, abs=1e-4)
 
 
-@pytest.mark.parametrize("family", [name for name in EVERY if name not in NO_VALUE_MAP])
-def test_every_family_of_the_table_adds_up(family, monkeypatch):
+@pytest.mark.parametrize("family", [name for name in DISTINCT if name not in NO_VALUE_MAP])
+def test_every_kind_of_block_adds_up(family, monkeypatch):
     """At every layer; in decoders for every token of an answer; and the same with every block run again."""
     model = whence.load(build(family), tiny.tokenizer())
     if not model.gives >= SECANT | {"lm_head"} or model.anatomy.side_paths:

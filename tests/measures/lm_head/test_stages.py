@@ -1,10 +1,10 @@
-"""The head's steps are its own modules', for every family; the last one gives the model's logits."""
+"""The head's steps are its own modules'; the last one gives the model's logits."""
 
 import pytest
 import torch
 from torch import nn
 
-from tests.families import EVERY, batch, build
+from tests.families import DISTINCT, EVERY, batch, build
 from whence.errors import Unsupported
 from whence.measures.lm_head.stages import activation_name, scores, stages_of, states_at, top
 from whence.models.capture import arguments_of, run
@@ -64,7 +64,7 @@ def everywhere(model, lengths=(9, 6)):
     return anatomy, tokens, rows, places
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", DISTINCT)
 def test_the_last_stage_is_the_logits(name):
     model = build(name)
     anatomy, tokens, rows, places = everywhere(model)

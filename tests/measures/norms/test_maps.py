@@ -1,4 +1,4 @@
-"""Norm-based maps and mixing ratios against every vector written out, for every family."""
+"""Norm-based maps and mixing ratios against every vector written out, for every kind of block."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.families import DOUBLE, EVERY, SINGLE, batch, build
+from tests.families import DISTINCT, DOUBLE, SINGLE, batch, build
 from tests.measures.blocks import drawn
 from tests.measures.reference import apart, attention_vectors, captured, ratios
 from whence.measures.norms import grams
@@ -32,7 +32,7 @@ def test_maps_and_mixing_are_those_of_the_vectors(name, dtype):
             assert apart(ratio, ratios(vectors)) < LIMITS[dtype]
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", DISTINCT)
 def test_vectors_and_biases_sum_to_the_real_state(name):
     (block, *_), rows = captured(name, torch.float32)
     summed = attention_vectors(block, rows.mask, "attn_n").sum(dim=2)

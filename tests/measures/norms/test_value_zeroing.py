@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.families import EVERY, batch, build
+from tests.families import DISTINCT, batch, build
 from tests.measures.reference import captured
 from whence.measures.norms.rollout import shares
 from whence.measures.norms.value_zeroing import value_zeroing, zeroed
@@ -12,8 +12,8 @@ from whence.models.capture import walk
 from whence.models.locate import locate
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_every_family_against_the_model_run_without_the_value(name):
+@pytest.mark.parametrize("name", DISTINCT)
+def test_every_kind_of_block_against_the_model_run_without_the_value(name):
     anatomy, rows = locate(build(name).double()), batch([5, 3])
     found, real = value_zeroing(anatomy, rows), walk(anatomy, rows, lambda block: block.output).blocks
     for layer in (0, found.shape[0] - 1):
