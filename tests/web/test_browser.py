@@ -268,13 +268,13 @@ def test_two_models_are_compared(visit):
 
 def test_a_pair_and_more_measures(open_page, server):
     page = settled(open_page(link(server, model=TINY, text=CAT)))
+    page.click("text=Options")
     page.click("text=Second sentence")
     page.fill("#pair", "It slept.")
     page.press("#pair", "Enter")
     page.wait_for_selector(".token:text-is('slept')")
     settled(page)
     assert page.locator(".token.special").all_inner_texts() == ["[CLS]", "[SEP]", "[SEP]"]
-    page.click("text=More measures")
     page.check("input[value=value_zeroing]")
     page.click("#tab-whence")
     page.wait_for_selector("#whence option[value=value_zeroing]", state="attached")

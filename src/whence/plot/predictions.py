@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from whence.plot import legible, percent
+from whence.plot.why import worded
 
 if TYPE_CHECKING:
     import xarray
@@ -37,13 +38,13 @@ class Prediction(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        return f"“{self.token}” is predicted {'after' if self.causal else 'at'} “{self.at}”"
+        return f"“{worded(self.token)}” is predicted {'after' if self.causal else 'at'} “{worded(self.at)}”"
 
     @property
     def runners_up(self) -> str:
         """The tokens behind the first, with their probabilities."""
         behind = list(zip(self.rows[-1].best, self.chances, strict=True))[1 : RUNNERS_UP + 1]
-        return " and ".join(f"“{token}” ({chance(share)})" for token, share in behind)
+        return " and ".join(f"“{worded(token)}” ({chance(share)})" for token, share in behind)
 
     @property
     def finding(self) -> str:

@@ -23,6 +23,7 @@ WHOLE = "the whole text"
 VALUES = {TOKEN: "logit", CLASS: "score", SIMILARITY: "similarity"}
 OTHERS = {TOKEN: "Best tokens", CLASS: "Best classes", SIMILARITY: ""}
 OPPOSED = 0.2  # of the largest part: what speaks against a prediction by less goes unsaid
+WORTH = 0.1  # of the largest part: what gave less than this is not named beside it
 HONEST = 0.05  # parts are told in per cent where no more than this of their sizes goes against the rest
 
 
@@ -263,18 +264,23 @@ def _because(ds: xarray.Dataset, prediction: Explained) -> str:
     order = [int(place) for place in np.argsort(-values, kind="stable") if place != sink and values[place] > 0]
     if not order:
         return ""
-    told = _listed([_part(ds, values, place) for place in order[:BEST]])
+    largest, last = values[order[0]], int(values.argmin())
+    best = [place for place in order[:BEST] if values[place] >= WORTH * largest]
+    opposed = name == "share" and values[last] < -OPPOSED * largest and last != sink
+    parts = _parts(ds, values, [*best, last] if opposed else best)
+    told = _listed(parts[: len(best)])
     if name != "share":
         return f"It depends most on {told}."
     subject = f"Its lead over “{prediction.against}”" if prediction.against else "It"
-    last = int(values.argmin())
-    opposed = values[last] < -OPPOSED * values[order[0]] and last != sink
     other = f"for “{prediction.against}”" if prediction.against else "against it"
-    return f"{subject} comes mostly from {told}" + (f"; {_part(ds, values, last)} speaks {other}." if opposed else ".")
+    return f"{subject} comes mostly from {told}" + (f"; {parts[-1]} speaks {other}." if opposed else ".")
 
 
-def _part(ds: xarray.Dataset, values: np.ndarray, place: int) -> str:
-    return f"“{worded(str(ds['source_token'].values[place]))}” ({number(values[place])})"
+def _parts(ds: xarray.Dataset, values: np.ndarray, places: list[int]) -> list[str]:
+    """Tokens with what they gave; those that are written alike carry their place."""
+    names = [worded(str(ds["source_token"].values[place])) for place in places]
+    where = [f" at {place}" if names.count(name) > 1 else "" for name, place in zip(names, places, strict=True)]
+    return [f"“{name}”{at} ({number(values[place])})" for name, at, place in zip(names, where, places, strict=True)]
 
 
 def _listed(parts: list[str]) -> str:

@@ -49,7 +49,7 @@ ALONE = {
     MAP: "The attention of one layer, for texts that are too long for that of all layers.",
 }
 OPTION = "with --truncate (in Python: truncate=True)"  # as the command line and Python name it
-BOX = "by ticking “cut off what is longer than the model takes” under More measures"  # as the page does
+BOX = "by ticking “cut off what is longer than the model takes” under Options"  # as the page does
 FEWER = "ask for fewer measures or shorten the text"
 SHORT = 40
 READ_ONLY = "This explorer is read-only and shows its examples; to measure a text of your own, start one: whence serve."
@@ -132,6 +132,7 @@ class Service:
             "measures": measures,
             "examples": offered,
             "tokens": self.limits.tokens,
+            "seconds": self.limits.seconds,
             "version": WHENCE,
         }
 

@@ -16,6 +16,8 @@ class Unasked:
     "tokens up to which it is measured unasked; of `map`, up to which that of all layers is"
     offer: str = ""
     "what is said instead for more of them; `{tokens}` of them take `{time}`"
+    refusal: str = ""
+    "what is said where that is more than a computation may take, `{most}`"
     options: Mapping[str, Any] = field(default_factory=dict)
     positions: bool = False
     "whether it is asked for at some tokens only"
@@ -47,6 +49,8 @@ PLAN: dict[str, Unasked] = {
         most=40,
         offer="Contribution, from the input through all layers, is not measured unasked for more than 40 tokens: "
         "{tokens} take {time}.",
+        refusal="Contribution of all {tokens} tokens would take {time}; here a computation may take {most}. Shorten the"
+        " text, or measure one token in Python: targets=[-1].",
         options={"error": 0.05},
     ),
 }

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { held } from "../../../src/whence/page/js/core/state.js";
-import { contrasted } from "../../../src/whence/page/js/views/beside.js";
+import { contrasted, most } from "../../../src/whence/page/js/views/beside.js";
 
 const options = (...names) => names.map((name) => [name, `the ${name}`]);
 
@@ -44,4 +44,10 @@ test("a difference within the error of two estimates is not drawn, and stays in 
   assert.ok(noisy.drawn.every(Number.isNaN));
   assert.ok(Math.abs(noisy.difference[0] - 0.1) < 1e-6);
   assert.ok(sure.drawn.every(Number.isFinite));
+  const said = (found) => most(/** @type {any} */ (sides), /** @type {any} */ (found));
+  assert.equal(said(noisy).words, "");
+  assert.match(said(noisy).nothing, /No number differs by more/);
+  assert.match(said(noisy).doubt, /^~: estimates/);
+  assert.match(said(sure).words, /from ~0.5 to ~0.6/);
+  assert.match(said(contrasted(sides[0], sides[0], 1)).nothing, /No number|the same/);
 });

@@ -306,6 +306,18 @@ test("below the input stands what the chosen token has of it, where that is a sh
   assert.deepEqual(written({ net: { ...net, input: Float32Array.of(-0.5, 1, 0.5) } }), []);
 });
 
+test("a ribbon of an estimate is soft by two standard errors, and one of a number is not", () => {
+  const at = { ...flow(2, [0.3, 0.3, 0.4], 600), unit: 100 };
+  const soft = (doubts) =>
+    ribbonsOf(/** @type {any} */ ({ state: chosen, sink: false, doubts }), /** @type {any} */ (at));
+  assert.deepEqual(
+    soft(null).map((ribbon) => ribbon.soft),
+    [0, 0, 0],
+  );
+  const [first] = soft(Float32Array.of(0.05, 0, 0)); // of 100 pixels, 5 on either side
+  assert.ok(Math.abs(first.soft - 5) < 1e-5 && Math.abs(first.foot[1] - first.foot[0] - 30) < 1e-5);
+});
+
 test("a flow is drawn as curves, nodes and labels, the strongest link widest", () => {
   const net = network(data, "map", chosen, "into"),
     at = flow(3, [0.3, 0.3, 0.4], 600);

@@ -23,7 +23,14 @@ const measures = {
   large: row({ stage: 1, most: 5 }),
   small: row({ stage: 1 }),
   places: row({ stage: 2, positions: true }),
-  long: row({ stage: 3, most: 3, view: "flow", offer: "{tokens} take {time}.", options: { error: 0.05 } }),
+  long: row({
+    stage: 3,
+    most: 3,
+    view: "flow",
+    offer: "{tokens} take {time}.",
+    refusal: "{time} of {most}",
+    options: { error: 0.05 },
+  }),
   seldom: row({}),
   layer: row({ stage: 0.5, most: 3, read: "map" }),
 };
@@ -31,6 +38,7 @@ const measures = {
 const known = {
   measures,
   examples: [],
+  seconds: 600,
   models: ["one", "two"].map((name) => ({ name, measures: Object.keys(measures), mask: true, pace: 1 })),
 };
 const tokens = (text) => text.split(" ").map((word) => ({ text: word, special: word === "[SEP]" }));
@@ -186,6 +194,7 @@ test("progress is said, and how long it will still take", () => {
   const half = report(report(short, { done: 0, of: 100 }), { done: 50, of: 100, at: 60_000 });
   assert.deepEqual([half.said, half.share], ["Measuring first: 50\u00a0%, about 1 min left", 0.5]);
   assert.deepEqual([duration(3), duration(49), duration(100)], ["about 10 s", "about 50 s", "about 2 min"]);
+  assert.equal(duration(2505 * 60), "about 42 hours");
   assert.equal(answered(half).said, "");
 });
 
@@ -197,6 +206,8 @@ test("what takes long is offered for one sentence, and not while it is measured"
   assert.deepEqual(offer(next(asked, { kind: "cancelled" })), offer(state));
   assert.equal(offer(finished(asked).state), null);
   assert.equal(offer(shown), null);
+  const brief = finished(at(start({ ...known, seconds: 10 }), { text: "a b c d" })).state; // longer than it may take
+  assert.deepEqual(offer(brief), { name: "", words: "about 20 s of 10 s" });
 });
 
 test("no event changes the record it is given", () => {

@@ -240,6 +240,7 @@ test("numbers are said to be estimates where they are, with the largest error", 
   /** @type {any} */
   const some = {
     layers: [1],
+    cache: new Map(),
     errors: { one: "one_se", other: "other_se" },
     variables: { one_se: { ...exact, values: Float32Array.of(0.01, 0.02, NaN, 0.005) }, other_se: exact },
   };

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { bySpan, choice, decimal, ending, sinkOf } from "../../../src/whence/page/js/core/explained.js";
+import { bySpan, choice, decimal, decimals, ending, sinkOf } from "../../../src/whence/page/js/core/explained.js";
 import { layerAt } from "../../../src/whence/page/js/views/spans.js";
 
 const token = (text, span) => ({
@@ -99,6 +99,11 @@ test("a scale ends at a number people say, and never at zero", () => {
 test("numbers have two decimals, small ones two digits", () => {
   assert.deepEqual([-0.0979, 1.9, 12.34, 0.00004, 9.999].map(decimal), ["−0.10", "1.90", "12.3", "0", "10.0"]);
   assert.equal(decimal(0.0312), "0.031");
+});
+
+test("numbers of one picture have as many decimals, unless all of them are small", () => {
+  assert.deepEqual([1.05, -0.094, 0.063, 0.004].map(decimals(1.5)), ["1.05", "−0.09", "0.06", "0"]);
+  assert.deepEqual([0.0312, -0.004].map(decimals(0.05)), ["0.031", "−0.004"]);
 });
 
 test("a click on the depth finds the layer", () => {

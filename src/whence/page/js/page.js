@@ -131,7 +131,10 @@ function draw(frame, data, state, panels) {
     /** @type {View} */
     panel = view === "maps" && !data.panels.includes("maps") ? panels.far : panels[view];
   header.render(frame.header, data, state, palette);
-  tabs.render(frame.list, titles, view, (name) => state.set({ view: name }));
+  tabs.render(frame.list, titles, view, (name) => {
+    state.set({ view: name });
+    requestAnimationFrame(() => bring(frame.tabs)); // once it is drawn
+  });
   bar.render(frame.choices, data, state, panel?.perHead?.(data, state) ?? false, [why, panels.far].includes(panel));
   for (const name of views) if (!frame.panels.has(name)) frame.panels.set(name, section(frame.body, name));
   for (const [name, { whole }] of frame.panels)
@@ -139,6 +142,13 @@ function draw(frame, data, state, panels) {
   if (frame.drawn !== data) notes.render(frame.notes, data);
   frame.drawn = data;
   if (view) panel.render(frame.panels.get(view).inner, data, state, palette);
+}
+
+/** Brings the views up where little of them would be seen. @param {HTMLElement} tabs */
+function bring(tabs) {
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  if (tabs.getBoundingClientRect().bottom > innerHeight / 2)
+    tabs.scrollIntoView({ behavior: still ? "instant" : "smooth" });
 }
 
 function section(root, name) {

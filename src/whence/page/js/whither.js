@@ -1,7 +1,7 @@
 // @ts-check
 // The page of a lens: what every state is disposed to say, and one hidden token from both sides where it was traced.
 
-import { h } from "./core/dom.js";
+import { h, themed } from "./core/dom.js";
 import * as disposed from "./views/disposed.js";
 import * as sides from "./views/sides.js";
 
@@ -78,8 +78,5 @@ function controls({ choices, theme }, data, selected, shown, set) {
       return h("button", { ...pressed, onclick: () => set({ lens: name }) }, title);
     }),
   );
-  const other = shown === "dark" ? "light" : "dark";
-  theme.textContent = other === "dark" ? "Dark" : "Light";
-  theme.setAttribute("aria-label", `Switch to ${other} colours`);
-  theme.onclick = () => set({ theme: other });
+  themed(theme, shown, (other) => set({ theme: other }));
 }

@@ -2,7 +2,7 @@
 // The page of an explained prediction: choose a token of the answer, a layer and a measure; see what gave how much.
 
 import { open } from "./core/data.js";
-import { h, kept, once } from "./core/dom.js";
+import { h, kept, once, themed } from "./core/dom.js";
 import { choice, layerName, storyOf } from "./core/explained.js";
 import { create } from "./core/state.js";
 import * as depths from "./views/depths.js";
@@ -133,8 +133,5 @@ function controls({ choices, theme }, data, state, { shade, layer }) {
   input.setAttribute("aria-valuetext", layerName(data, layer));
   told.textContent = data.layer_names?.[layer] ?? String(data.layers[layer]);
   input.oninput = () => state.set({ layer: Number(input.value) });
-  const other = state.shade === "dark" ? "light" : "dark";
-  theme.textContent = other === "dark" ? "Dark" : "Light";
-  theme.setAttribute("aria-label", `Switch to ${other} colours`);
-  theme.onclick = () => state.set({ theme: other });
+  themed(theme, state.shade, (other) => state.set({ theme: other }));
 }

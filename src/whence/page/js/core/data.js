@@ -194,15 +194,22 @@ export function written(data, name) {
   return data.styles[name]?.percent ? percent : number;
 }
 
-// How a part of a row is written: as a share of it, unless it has negative parts of no known whole.
+// How a part of a row is written: as a share of it, unless it has negative parts of no known whole; an estimate as one.
 export function part(data, name) {
-  return data.variables[name].signed ? written(data, name) : percent;
+  const format = data.variables[name].signed ? written(data, name) : percent;
+  return estimated(data, name) ? (value) => `~${format(value)}` : format;
+}
+
+/** The standard errors of a token's sources; nothing of what is exact. @param {Data} data @param {string} name */
+export function errorsOf(data, name, layer, token) {
+  const found = data.variables[data.errors?.[name]],
+    width = data.tokens.length;
+  return found ? plane(found, layer).subarray(token * width, (token + 1) * width) : null;
 }
 
 // What an estimate may be off by.
 export function error(data, name, layer, token, source) {
-  const found = data.variables[data.errors[name]];
-  const value = found ? plane(found, layer)[token * data.tokens.length + source] : 0;
+  const value = errorsOf(data, name, layer, token)?.[source];
   return value > 0 ? ` ± ${percent(value)}` : "";
 }
 
@@ -211,12 +218,16 @@ export function error(data, name, layer, token, source) {
  * @param {Data} data @param {string} name
  */
 export function estimated(data, name) {
-  const found = data.variables[data.errors?.[name]];
+  const found = data.variables[data.errors?.[name]],
+    key = `estimated ${name}`;
   if (!found) return "";
-  let largest = 0;
-  for (let layer = 0; layer < data.layers.length; layer++)
-    for (const value of plane(found, layer)) if (value > largest) largest = value;
-  return largest ? `~: estimates, with standard errors of ${percent(largest)} at most.` : "";
+  if (!data.cache.has(key)) {
+    let largest = 0;
+    for (let layer = 0; layer < data.layers.length; layer++)
+      for (const value of plane(found, layer)) if (value > largest) largest = value;
+    data.cache.set(key, largest ? `~: estimates, with standard errors of ${percent(largest)} at most.` : "");
+  }
+  return data.cache.get(key);
 }
 
 // What is known of one head, in words.
@@ -270,9 +281,10 @@ export function title(data, name) {
   return data.styles[name]?.title ?? name;
 }
 
-// A token inside a sentence: cut when very long, and kept apart so that its direction changes nothing around it.
+// A token inside a sentence: without the mark of the space before it, cut when very long, and kept apart so that its
+// direction changes nothing around it.
 export function called(data, place) {
-  return `\u2068${cut(data.tokens[place].shown, 40)}\u2069`;
+  return `\u2068${cut(data.tokens[place].shown.replace(/^▁(?!$)/, ""), 40)}\u2069`;
 }
 
 export function cut(text, most) {

@@ -79,6 +79,16 @@ export function offered(parent, better, show) {
   button.onclick = () => show(better[0]);
 }
 
+/** A button that switches between light and dark. @param {(theme: string) => void} change */
+export function themed(button, shade, change) {
+  const other = shade === "dark" ? "light" : "dark",
+    name = `Switch to ${other} colours`;
+  button.textContent = "◐";
+  for (const [attribute, value] of Object.entries({ "aria-label": name, title: name }))
+    button.setAttribute(attribute, value);
+  button.onclick = () => change(other);
+}
+
 // A slider over shares from 0 to 1.
 export function slider(parent, key, label, value, format, change) {
   const { input, said } = kept(parent, key, () => {

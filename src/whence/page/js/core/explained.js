@@ -38,8 +38,9 @@ export function choice(data, state) {
     input = all.subarray(0, data.tokens.length);
   const one = data.predicted[at],
     sink = layers > 1 ? sinkOf(data, input, one.position) : -1;
-  const format = layers > 1 ? decimal : percent;
-  return { at, layer, shade, one, row, sink, end: ending(input, sink), signed: all.some((value) => value < 0), format };
+  const end = ending(input, sink),
+    format = layers > 1 ? decimals(end) : percent;
+  return { at, layer, shade, one, row, sink, end, signed: all.some((value) => value < 0), format };
 }
 
 /** Which prediction stands at this position; the first where none does. @param {Explained} data @param {number} at */
@@ -121,6 +122,12 @@ export function decimal(value) {
   return shown.replace("-", "−");
 }
 
+/** Numbers of one picture, all with two decimals unless its largest is small. @param {number} end  of its scale */
+export function decimals(end) {
+  const fixed = (value) => (Math.abs(value) < 0.005 ? "0" : value.toFixed(Math.abs(value) >= 9.995 ? 1 : 2));
+  return end < 0.1 ? decimal : (/** @type {number} */ value) => fixed(value).replace("-", "−");
+}
+
 /** A token inside a sentence. @param {string} token */
 export function quoted(token) {
   return `“\u2068${token}\u2069”`;
@@ -138,6 +145,7 @@ export function storyOf(data, at, token) {
     whole = plane(data.variables[shade.name], at),
     row = whole.subarray(0, data.tokens.length),
     sink = sinkOf(data, row, one.position),
+    end = ending(row, sink),
     constant = shade.by === "sum" ? one.bias[0] : 0,
     inText = predicted.some(({ place }) => place >= 0);
   const names = { token: quoted(one.token), against: quoted(one.against), at: quoted(one.at) },
@@ -157,8 +165,8 @@ export function storyOf(data, at, token) {
     predicted: new Set(inText ? predicted.map(({ place }) => place) : predicted.map(({ position }) => position)),
     ghost: inText || !data.causal ? "" : one.token,
     chosen: token,
-    end: ending(row, sink),
-    format: decimal,
+    end,
+    format: decimals(end),
     legend: [
       ["source", words.source],
       ["own", said(words.own, names)],

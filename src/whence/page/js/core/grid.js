@@ -18,6 +18,7 @@ import { walkable } from "./walk.js";
  * @property {string} [corner]
  * @property {"top" | "bottom"} labels
  * @property {boolean} [square]
+ * @property {number} [least]  pixels that a cell needs for its number
  * @property {number} wide  the largest cell
  * @property {number} tall
  * @property {Label[]} rows
@@ -101,10 +102,10 @@ export function roomIn(container, least = 240) {
 }
 
 /** What the layout has to know. @param {Spec} spec @returns {import("./layout.js").Sizes} */
-export function sized({ rows, columns, corner, square, side, flagged, wide, tall, labels }) {
+export function sized({ rows, columns, corner, square, side, flagged, least, wide, tall, labels }) {
   const widths = (list) => list.map(({ text }) => textWidth(text, LABEL));
   const room = { rows: widths(rows), columns: widths(columns), corner: corner && textWidth(corner, SMALL, SANS) };
-  return { ...room, square, side: Boolean(side || flagged), wide, tall, above: labels === "top" };
+  return { ...room, square, side: Boolean(side || flagged), least, wide, tall, above: labels === "top" };
 }
 
 /**
@@ -168,10 +169,12 @@ function* cells({ firstRow, firstColumn, down, across }) {
 function rectangles(spec, at) {
   const all = svg("g", { "shape-rendering": "crispEdges" }),
     words = svg("g", { "font-size": SMALL, "text-anchor": "middle" });
-  const roomy = at.wide >= 28 && at.tall >= 17 && spec.numbers !== false;
-  for (const cell of cells(at)) {
-    const value = spec.value(cell.row, cell.column);
-    if (!Number.isFinite(value)) continue;
+  const drawn = [...cells(at)]
+    .map((cell) => ({ cell, value: spec.value(cell.row, cell.column) }))
+    .filter(({ value }) => Number.isFinite(value));
+  const fits = ({ value }) => textWidth(spec.brief(value), SMALL, SANS) <= at.wide - 4,
+    roomy = at.wide >= 28 && at.tall >= 17 && spec.numbers !== false && drawn.every(fits);
+  for (const { cell, value } of drawn) {
     const box = at.box(cell),
       middle = { x: box.x + at.wide / 2, y: box.y + at.tall / 2 + 4 };
     all.append(svg("rect", { ...box, fill: spec.scale.color(value) }));

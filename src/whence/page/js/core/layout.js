@@ -6,8 +6,9 @@ import { placesOf } from "./bundle.js";
 /**
  * @typedef {import("./walk.js").Cell} Cell
  * @typedef {{ x: number, y: number, width: number, height: number }} Box
- * @typedef {{ columns: number[], rows: number[], corner?: number, square?: boolean, side?: boolean, wide: number,
- *   tall: number, above: boolean }} Sizes  widths of the labels of columns and rows, and the largest cell
+ * @typedef {{ columns: number[], rows: number[], corner?: number, square?: boolean, side?: boolean, least?: number,
+ *   wide: number, tall: number, above: boolean }} Sizes  widths of the labels of columns and rows, and the
+ *   smallest cell that has room for a number, and the largest
  * @typedef {{ compact?: boolean, columns?: number[], rows?: number[] }} Part  of a grid: the whole without labels,
  *   or columns and rows from the first up to the last but one
  */
@@ -54,7 +55,10 @@ export function isCompact(sizes, room) {
  * @param {Sizes} sizes @param {number} room @param {Cell} cell @returns {Part}
  */
 export function closer(sizes, room, { row, column }) {
-  const many = Math.max(Math.floor((room - gutter(sizes) - margin(sizes)) / (sizes.square ? 24 : 33)), 4);
+  const many = Math.max(
+    Math.floor((room - gutter(sizes) - margin(sizes)) / (sizes.least ?? (sizes.square ? 24 : 33))),
+    4,
+  );
   const rows = sizes.square ? span(sizes.rows.length, row, Math.min(many, 16)) : [0, sizes.rows.length];
   return { columns: span(sizes.columns.length, column, Math.min(many, 32)), rows };
 }

@@ -162,7 +162,7 @@ function read(data, hash) {
 /**
  * What a view is drawn by: what is chosen, or what it was drawn by first. Something better that is ready later is
  * offered, and not put in its place while somebody reads.
- * @param {State} state @param {"map" | "show"} name @param {string[][]} options  the best first
+ * @param {State} state @param {"map" | "show" | "field"} name @param {string[][]} options  the best first
  */
 export function held(state, name, options) {
   const wanted = state[name],

@@ -15,9 +15,9 @@ import { entered } from "../core/walk.js";
 
 const SOON = 400; // milliseconds after which work is worth scrolling to
 const WAYS = [
+  ["Link", "Copy the link: the address of this very view"],
   ["HTML", "Save as HTML: one file that opens offline"],
   ["netCDF", "Save as netCDF: all numbers, for Python and others"],
-  ["Link", "Copy the link: the address of this very view"],
 ];
 
 /**
@@ -41,12 +41,12 @@ export function form(container, ways, known, acts) {
   const options = known.models.map(({ name }) => h("option", { value: name, title: name }, modelName(name))),
     model = h("select", { id: "model", "aria-label": "Model" }, ...options),
     many = known.models.length > 1 ? {} : { hidden: "" };
-  const extra = measures(known, acts.more),
+  const extra = measures(known, acts.more, second),
     tries = offered(known, acts),
     go = h("button", { type: "submit", class: "go" }, "Measure"),
     progress = work(go, acts);
   const leave = WAYS.map(([name, about]) => button(name, () => acts.save(name), { title: about, "aria-label": about }));
-  const choices = [h("label", { class: "choice", ...many }, h("span", {}, "Model"), model), ...[second, extra.whole]];
+  const choices = [h("label", { class: "choice", ...many }, h("span", {}, "Model"), model), extra.whole];
   const whole = h("form", { class: "ask", "aria-label": "What to measure" }, text, go, pair);
   whole.append(h("div", { class: "choices" }, tries.row, begin(), ...choices), ...progress.parts);
   whole.onsubmit = (event) => {
@@ -125,8 +125,8 @@ function button(text, onclick, more = {}) {
   return h("button", { type: "button", class: "quiet", onclick, ...more }, text);
 }
 
-/** What waits to be asked for. @param {Known} known */
-function measures(known, more) {
+/** What waits to be asked for. @param {Known} known @param {HTMLElement} second  asks for a second sentence */
+function measures(known, more, second) {
   const truncate = h("input", { type: "checkbox", id: "truncate", onchange: more }),
     list = h("div", { class: "boxes" }),
     cut = h("label", { class: "choice" }, truncate, "cut off what is longer than the model takes");
@@ -148,7 +148,8 @@ function measures(known, more) {
     const ticked = boxes.filter((box) => box.checked).map((box) => box.value);
     return { measures: ticked.join(","), truncate: truncate.checked ? "1" : "" };
   };
-  return { whole: h("details", {}, h("summary", {}, "More measures"), list, cut), offer, asked };
+  const rest = [h("div", { class: "choices" }, second, cut), h("h3", {}, "More measures"), list];
+  return { whole: h("details", { class: "options" }, h("summary", {}, "Options"), ...rest), offer, asked };
 }
 
 /** How the work goes: a bar, words, what is offered, what went wrong. @param {HTMLElement} go @param {Acts} acts */
@@ -176,6 +177,7 @@ function work(go, acts) {
     if (share >= 0) bar.value = share;
     else bar.removeAttribute("value");
     words.textContent = offer?.words ?? "";
+    accept.hidden = !offer?.name;
     accept.textContent = `Measure ${offer?.name}`;
     accept.onclick = () => acts.measure(offer.name);
     const fresh = now.alarm && alarm.textContent !== now.alarm;

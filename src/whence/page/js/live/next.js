@@ -8,14 +8,14 @@ import { said } from "../core/data.js";
  * @typedef {{ model: string, text: string, pair: string, measures: string, truncate: string, once: string,
  *   asked: string, rather: string, chat: string, generate: string, spans: string, far: string }} Ask  as it stands in
  *   the address; `far` is a layer and a head
- * @typedef {{ about: string, slow: boolean, stage: number | null, most: number | null, offer: string,
+ * @typedef {{ about: string, slow: boolean, stage: number | null, most: number | null, offer: string, refusal: string,
  *   options: Record<string, any>, positions: boolean, read: string, view: string }} Measure
  * @typedef {{ name: string, heads: number, measures: string[], mask: boolean, causal: boolean, chat: boolean,
  *   pace: number }} Model
  * @typedef {{ name: string, text: string, about: string, causal: boolean, elsewhere: string }} Example  `elsewhere` is
  *   what it is called beside those of the other kind of model
- * @typedef {{ models: Model[], measures: Record<string, Measure>, examples: Example[] }} Known  what the server says
- *   it can do
+ * @typedef {{ models: Model[], measures: Record<string, Measure>, examples: Example[], seconds: number }} Known  what
+ *   the server says it can do; `seconds` that a computation may take
  * @typedef {{ tokens: number[], text: string, ended: boolean }} Answer  what a decoder said
  * @typedef {{ ask: Ask | null, got: Record<string, string>, apart: Record<string, string>,
  *   bodies: Record<string, string>, answer: Answer, data: Data | null, failed: boolean, again: boolean }} Slot
@@ -350,11 +350,13 @@ function told(state, { task, waiting, busy, done = 0, of = 0, at }) {
 }
 
 export function duration(seconds) {
-  return seconds < 50 ? `about ${Math.ceil(seconds / 10) * 10} s` : `about ${Math.round(seconds / 60)} min`;
+  if (seconds < 50) return `about ${Math.ceil(seconds / 10) * 10} s`;
+  return seconds < 90 * 60 ? `about ${Math.round(seconds / 60)} min` : `about ${Math.round(seconds / 3600)} hours`;
 }
 
 /**
- * What takes too long to be measured unasked, with the sentence that offers it; null when there is nothing.
+ * What takes too long to be measured unasked, with the sentence that offers it; null when there is nothing. What takes
+ * longer than a computation may has no name, only the sentence.
  * @param {Live} state
  */
 export function offer({ known, slots: { main } }) {
@@ -364,6 +366,13 @@ export function offer({ known, slots: { main } }) {
     busy = main.failed ? [] : wantedOf(main.ask);
   const missing = model.measures.filter((one) => !(one in main.got) && !busy.includes(one)),
     name = missing.find((one) => known.measures[one].offer && past(known.measures[one], main.data));
-  const time = duration(model.pace * length ** 2);
-  return name ? { name, words: said(known.measures[name].offer, { tokens: length, time }) } : null;
+  if (!name) return null;
+  const seconds = model.pace * length ** 2,
+    { offer: can, refusal } = known.measures[name],
+    words = {
+      tokens: length.toLocaleString("en"),
+      time: duration(seconds),
+      most: duration(known.seconds).slice("about ".length),
+    };
+  return seconds > known.seconds ? { name: "", words: said(refusal, words) } : { name, words: said(can, words) };
 }

@@ -2,7 +2,7 @@
 // What is selected, always in reach: layer, token, head, light or dark.
 
 import { cut } from "../core/data.js";
-import { h, once, select } from "../core/dom.js";
+import { h, once, select, themed } from "../core/dom.js";
 
 /**
  * `perHead` says whether what is drawn below depends on the head, `alone` whether on none of all that.
@@ -29,8 +29,5 @@ export function render(container, data, state, perHead, alone = false) {
   const choose = (value) => state.set({ head: value === "mean" ? value : Number(value) });
   if (data.head_maps.length)
     select(choices, "head", "Head", [["mean", "mean of all"], ...heads], state.head, choose, !perHead);
-  const other = state.shade === "dark" ? "light" : "dark";
-  theme.textContent = other === "dark" ? "Dark" : "Light";
-  theme.setAttribute("aria-label", `Switch to ${other} colours`);
-  theme.onclick = () => state.set({ theme: other });
+  themed(theme, state.shade, (other) => state.set({ theme: other }));
 }

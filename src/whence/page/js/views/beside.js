@@ -2,7 +2,7 @@
 // Two sides and their difference, layers by tokens: of two sentences, two models or two measures.
 
 import { aligned } from "../core/align.js";
-import { called, error, farthest, plane, values } from "../core/data.js";
+import { called, estimated, farthest, plane, values } from "../core/data.js";
 import { drawing, grids } from "../core/grid.js";
 import { layersByTokens } from "./layers.js";
 import { limit, number, percent } from "../core/scale.js";
@@ -17,7 +17,10 @@ import { limit, number, percent } from "../core/scale.js";
  */
 
 const SURE = 2; // standard errors of a difference: what is smaller may be chance, and is left blank
-const CHANCE = "no more than the two estimates may be off by";
+const CHANCE = "no more than the two estimates may be off by", // chance is no finding
+  UNSURE = "No number differs by more than its estimates may be off by.",
+  SAME = "All numbers are the same on both sides.",
+  INCOMPARABLE = "Nothing here can be compared.";
 
 // The layer of another model at the same depth.
 export function level(layer, from, to) {
@@ -77,7 +80,7 @@ function errors({ data, field }, chosen) {
  */
 export function contrast(body, [one, other], state, palette) {
   const found = contrasted(one, other, state.token),
-    { partner, token, first, second, difference, drawn } = found,
+    { partner, token, first, second, drawn } = found,
     depths = [one.data.layers.length, other.data.layers.length];
   const end = Math.max(limit(first), limit(second)),
     signed = [first, second].some((numbers) => numbers.some((value) => value < 0));
@@ -88,17 +91,19 @@ export function contrast(body, [one, other], state, palette) {
     state.set({ layer: level(layer, depths[1], depths[0]), ...moved });
   };
   const there = { layer: level(state.layer, ...depths), token };
-  const specs = (colors) => [
-    spec(one, colors, { numbers: first, end, signed, at: state, pick: mine }),
-    spec(other, colors, { numbers: second, end, signed, at: there, pick: theirs }),
-    {
-      ...spec({ ...one, heading: "difference, second minus first" }, colors, {
-        ...{ numbers: drawn, end: limit(difference), signed: true, at: state, pick: mine },
-        none: (at) => (partner[at.token] < 0 ? undefined : CHANCE),
-      }),
-      columns: replaced(one.data, other.data, partner),
-    },
+  const doubts = [estimate(one), estimate(other)].map(Boolean);
+  const both = (colors) => [
+    spec(one, colors, { numbers: first, end, signed, estimated: doubts[0], at: state, pick: mine }),
+    spec(other, colors, { numbers: second, end, signed, estimated: doubts[1], at: there, pick: theirs }),
   ];
+  const minus = (colors) => ({
+    ...spec({ ...one, heading: "difference, second minus first" }, colors, {
+      ...{ numbers: drawn, end: limit(drawn), signed: true, estimated: doubts.includes(true), at: state, pick: mine },
+      none: (at) => (partner[at.token] < 0 ? undefined : CHANCE),
+    }),
+    columns: replaced(one.data, other.data, partner),
+  });
+  const specs = farthest(drawn) < 0 ? both : (colors) => [...both(colors), minus(colors)];
   const panes = grids(body, specs(palette), palette);
   const pictures = (colors) => specs(colors).map((drawn, place) => drawing(panes[place], drawn, colors));
   return { ...found, pictures };
@@ -124,21 +129,26 @@ function replaced(one, other, partner) {
 }
 
 /**
- * The cell that differs most, as words, and what it may be off by where it was estimated; null when there is none.
- * @param {Side} side @param {Contrast} found
+ * The cell that differs most, as words, of those that differ by more than chance; where there is none, what there is
+ * instead; and what estimates may be off by.
+ * @param {[Side, Side]} sides @param {Contrast} found
  */
-export function most({ data, field }, { first, difference }, state) {
-  const at = farthest(difference);
-  if (at < 0) return null;
+export function most([{ data, field }, other], { first, difference, drawn }) {
+  const at = farthest(drawn),
+    doubts = [estimate({ data, field }), estimate(other)],
+    doubt = doubts.find(Boolean) ?? "",
+    [mine, theirs] = doubts.map((said) => (said ? "~" : ""));
+  if (at < 0) return { words: "", nothing: farthest(difference) < 0 ? INCOMPARABLE : UNSURE, doubt };
+  if (!drawn[at]) return { words: "", nothing: SAME, doubt };
   const [layer, token] = [Math.floor(at / data.tokens.length), at % data.tokens.length],
     format = field.percent ? percent : number;
-  const target = field.read === "row" ? state.token : token,
-    off = error(data, field.variable, layer, target, token);
-  const moved = `from ${format(first[at])} to ${format(first[at] + difference[at])}`;
-  return {
-    words: `“${called(data, token)}” in layer ${data.layers[layer]}, ${moved}`,
-    doubt: off && ` These are estimates; the first is known to${off} (standard error).`, // chance is no finding
-  };
+  const moved = `from ${mine}${format(first[at])} to ${theirs}${format(first[at] + difference[at])}`;
+  return { words: `“${called(data, token)}” in layer ${data.layers[layer]}, ${moved}`, nothing: "", doubt };
+}
+
+/** What is said of estimates among the numbers of a side. @param {Pick<Side, "data" | "field">} side */
+function estimate({ data, field }) {
+  return field.read === "values" ? "" : estimated(data, field.variable);
 }
 
 /** One row per layer and token of the first side. @param {[Side, Side]} sides @param {Contrast} found */

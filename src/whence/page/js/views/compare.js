@@ -32,10 +32,10 @@ export function render(container, data, state, palette) {
     { data: theirs, field: second, heading: heading(theirs, second) },
   ];
   const found = contrast(body, sides, state, palette),
-    largest = most(sides[0], found, state);
+    largest = most(sides, found);
   say(
-    largest ? `They differ most about ${largest.words}` : "Nothing here can be compared",
-    `${subtitle(sides, found, other)}${largest?.doubt ?? ""}`,
+    largest.words ? `They differ most about ${largest.words}` : largest.nothing,
+    [subtitle(sides, found, other), largest.doubt].filter(Boolean).join(" "),
   );
   kept(choices, "note", () => h("p", { class: "closer" })).textContent =
     live && state.other && !other ? "The other model is being measured …" : "";

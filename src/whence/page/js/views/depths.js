@@ -30,6 +30,7 @@ export function render(container, data, chosen, palette, pick) {
     brief: (value) => (Math.abs(value) < 0.005 ? "0" : value.toFixed(2).replace("-", "−")),
     format,
     marked: one.position,
+    least: 40, // a sign and two decimals
   });
   grid(container, spec(palette), palette);
   return (colors) => [drawing(container, spec(colors), colors)];

@@ -2,7 +2,8 @@
 // Flow: tokens are columns, layers rows, the input at the bottom; links show what rises from one layer to the next.
 
 import { bundled, isBundle, single, sum } from "../core/bundle.js";
-import { called, largest, listed, part, perHead as byHead, shares, sinking, title, wording } from "../core/data.js";
+import { called, error, errorsOf, estimated, largest, listed, part, shares, sinking, title } from "../core/data.js";
+import { perHead as byHead, wording } from "../core/data.js";
 import { MONO, SANS, fitted, h, once, select, slider, textWidth } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
@@ -60,7 +61,9 @@ export function render(container, data, state, palette) {
  */
 function composed(data, state, palette, name, mode, room) {
   const net = network(data, name, state, mode),
-    bare = { net, data, state, palette, mode, sink: hasSink(data, state), kept: [] },
+    plain = { net, data, state, palette, mode, sink: hasSink(data, state), kept: [], doubts: null },
+    doubts = isWhole(plain) && estimated(data, name) ? errorsOf(data, name, state.layer, state.token) : null,
+    bare = { ...plain, doubts },
     columns = columnsOf(bare, room),
     { all, total } = gathered(net, columns, bare.sink),
     limits = state.keep ? { keep: state.keep } : { most: crowd(net, columns.length) },
@@ -139,8 +142,12 @@ function subtitle(data, { picture, at, share, all }, name, mode) {
     drawn = isWhole(picture)
       ? bundles && `The tokens named have ${percent(share)}.`
       : `${some} of ${whole} links are drawn, with ${percent(share)} of the flow.`,
-    apart = bundles ? "Neighbours that matter less are bundled." : "";
-  return [`${by}; width: ${into}.`, `${paths}.`, drawn, apart, sink && sinking(data, "node")].filter(Boolean).join(" ");
+    apart = bundles ? "Neighbours that matter less are bundled." : "",
+    doubt = estimated(data, name),
+    soft = picture.doubts ? "Soft edges: two standard errors." : "";
+  return [`${by}; width: ${into}.`, `${paths}.`, drawn, apart, doubt, soft, sink && sinking(data, "node")]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /**
@@ -173,7 +180,7 @@ function frame(body) {
  * @param {Data} data @param {Picture} picture @param {At} at
  */
 function describe(data, picture, at, name, { row, column }) {
-  const { net, kept } = picture,
+  const { net, kept, doubts } = picture,
     format = part(data, name),
     { to } = wording(data, name),
     { first, end } = at.columns[at.places[column]],
@@ -188,12 +195,15 @@ function describe(data, picture, at, name, { row, column }) {
     ].join("\n");
   }
   const links = kept.filter((link) => link.to === row && link.target === column).toReversed();
+  const off = (source) => (row ? error(data, name, net.layers[row - 1], column, source) : "");
   const own =
-    picture.mode === "into" && row < net.rows.length - 1 ? [`${format(net.reach[row][column])} of the flow`] : [];
+    picture.mode === "into" && row < net.rows.length - 1
+      ? [`${format(net.reach[row][column])}${doubts ? ` ± ${percent(doubts[column])}` : ""} of the flow`]
+      : [];
   const from = links
     .filter(({ weight }) => Number.isFinite(weight))
     .slice(0, 3)
-    .map(({ weight, source }) => `${format(weight)} ${to} ${called(data, source)} (${source})`);
+    .map(({ weight, source }) => `${format(weight)}${off(source)} ${to} ${called(data, source)} (${source})`);
   return [`${called(data, column)} (${column}), ${where}`, ...own, ...from].join("\n");
 }
 

@@ -125,7 +125,7 @@ function build(level) {
 
 /** The words, made anew for another text. @param {ReturnType<typeof build>} parts @param {Story} story */
 function words(parts, { id, words, texts, ghost, parts: all, own, predicted, scene: drawn }) {
-  const known = JSON.stringify([words.map(({ text }) => text), ghost]);
+  const known = JSON.stringify([words.map(({ text }) => text), ghost, all.length > 0]); // what matters unfolds a text
   parts.title.parentElement.classList.toggle("fresh", parts.id !== id);
   parts.id = id;
   if (parts.row.dataset.known === known) return;

@@ -7,7 +7,7 @@ import { called, said } from "../core/data.js";
 import { h, once, select } from "../core/dom.js";
 import { quoted, storyOf } from "../core/explained.js";
 import { figure } from "../core/figure.js";
-import { chosen } from "../core/state.js";
+import { held as pinned } from "../core/state.js";
 import { entered } from "../core/walk.js";
 import * as hero from "./hero.js";
 
@@ -36,8 +36,10 @@ export function render(container, data, state, palette) {
       "Change the sentence and see what moves",
       "Replace, mask or remove a word above; the same is measured of both sentences and compared token by token.",
     );
-  const shared = options(data).filter(([key]) => options(edited).some(([name]) => name === key)),
-    key = chosen(state.field, shared),
+  const doubtful = (/** @type {string[]} */ [key]) => Number(named(data, key).variable in data.errors),
+    both = options(data).filter(([key]) => options(edited).some(([name]) => name === key)),
+    shared = both.sort((one, other) => doubtful(one) - doubtful(other)), // what is exact shows a change best
+    { key } = pinned(state, "field", shared),
     field = named(data, key);
   select(choices, "field", "Show", shared, key, (value) => state.set({ field: value }));
   body.classList.add("sides");
@@ -47,11 +49,15 @@ export function render(container, data, state, palette) {
     { data: edited, field: named(edited, key), heading: "after" },
   ];
   const found = contrast(body, sides, state, palette),
-    largest = most(sides[0], found, state);
-  const moved = largest ? `The change moves this most: ${largest.words}` : "Nothing is left to compare",
-    shades = "Blue: more after the change; orange: less; blank: no more than chance.";
-  const lead = data.why && now ? becomes(data.why, now) : "";
-  say(lead || moved, `${words(data, edited, found)}. ${lead ? `${moved}. ` : ""}${shades}${largest?.doubt ?? ""}`);
+    largest = most(sides, found);
+  const moved = largest.words ? `The change moves this most: ${largest.words}.` : largest.nothing,
+    shades =
+      largest.words && `Blue: more after the change; orange: less${largest.doubt && "; blank: no more than chance"}.`,
+    lead = data.why && now ? becomes(data.why, now) : "";
+  say(
+    lead || moved,
+    [`${words(data, edited, found)}.`, lead && moved, shades, largest.doubt].filter(Boolean).join(" "),
+  );
   held.pictures = found.pictures;
   held.table = () => table(sides, found);
 }

@@ -11,13 +11,15 @@ import { percent } from "../core/scale.js";
  * @typedef {import("./river.js").At} At
  * @typedef {import("./river.js").Mark} Mark
  * @typedef {{ column: import("../core/bundle.js").Column, kind: "source" | "own" | "constant", share: number,
- *   top: number[], foot: number[] }} Ribbon  where it begins and ends in the bar, and below
+ *   top: number[], foot: number[], soft: number }} Ribbon  where it begins and ends in the bar, and below; `soft` are
+ *   the pixels by which an edge may be off
  */
 
 export const ABOVE = 40; // pixels for the name of the token, over its bar
 const BAR = 10,
   FOOT = 5,
-  LEAST = 0.8; // pixels of the thinnest ribbon
+  LEAST = 0.8, // pixels of the thinnest ribbon
+  SURE = 2; // standard errors within which the width of a ribbon lies
 
 /** Whether the parts add up to the whole, so that widths can say it. @param {Picture} picture */
 export function isWhole({ net, mode }) {
@@ -28,19 +30,20 @@ export function isWhole({ net, mode }) {
  * Where every ribbon lies; the bar stands over the middle of what it is made of.
  * @param {Picture} picture @param {At} at @returns {Ribbon[]}
  */
-export function ribbonsOf({ state, sink }, at) {
+export function ribbonsOf({ state, sink, doubts }, at) {
   const { columns, unit: whole } = at,
     total = columns.reduce((so, { share }) => so + share, 0) || 1,
     middle = columns.reduce((so, { first, share }) => so + (at.x(first) * share) / total, 0);
   let left = Math.min(Math.max(middle - whole / 2, at.left), at.right - whole);
   return columns.map((column) => {
-    const { first, share } = column,
+    const { first, end, share } = column,
+      soft = doubts ? (SURE * whole * sum(doubts, first, end)) / 2 : 0,
       wide = (whole * share) / total,
       foot = Math.max(whole * share, LEAST) / 2,
       top = [left, (left += wide)],
       own = first === state.token && !isBundle(column),
       kind = own ? "own" : sink && first === 0 ? "constant" : "source";
-    return { column, kind, share, top, foot: [at.x(first) - foot, at.x(first) + foot] };
+    return { column, kind, share, top, foot: [at.x(first) - foot, at.x(first) + foot], soft };
   });
 }
 
@@ -49,11 +52,15 @@ export function* ribbons(picture, at) {
   const { palette, data, state, net } = picture,
     all = ribbonsOf(picture, at),
     [left, right] = [all[0].top[0], all.at(-1).top[1]];
-  for (const { column, kind, share, foot, top } of all) {
-    const fill = palette[kind];
+  for (const { column, kind, share, foot, top, soft } of all) {
+    const fill = palette[kind],
+      edges = soft ? [-soft, Math.min(soft, (foot[1] - foot[0]) / 2)] : [0];
     const [thin, full] = isBundle(column) ? [0.22, 0.5] : [kind === "source" ? 0.5 : 0.65, 1];
-    yield { path: shape(at, top, foot), fill, alpha: thin };
-    if (share > 0) yield { box: [foot[0], at.y(0), foot[1] - foot[0], FOOT], fill, alpha: full };
+    for (const edge of edges) {
+      const [left, right] = [foot[0] + edge, foot[1] - edge];
+      yield { path: shape(at, top, [left, right]), fill, alpha: thin / edges.length };
+      if (share > 0) yield { box: [left, at.y(0), right - left, FOOT], fill, alpha: full / edges.length };
+    }
     if (share > 0) yield { box: [top[0], at.y(1) - BAR, top[1] - top[0], BAR], fill, alpha: full };
   }
   const name = `“${called(data, state.token)}”, layer ${net.rows.at(-1)}`,
@@ -73,7 +80,7 @@ export function outlined(picture, at, token) {
  * What stands below every column: its share, its name.
  * @param {Picture} picture @param {At} at @returns {Generator<Mark>}
  */
-export function* names({ data, net, mode, state, palette, sink }, at) {
+export function* names({ data, net, mode, state, palette, sink, doubts }, at) {
   const small = { size: 11, family: SANS },
     { lying } = at,
     whole = mode === "into" && net.input.every((share) => !(share < 0)); // parts of both signs are no shares
@@ -103,7 +110,15 @@ export function* names({ data, net, mode, state, palette, sink }, at) {
       fill: quiet ? palette.special : palette.ink,
     };
     if (whole && share >= 0.001)
-      yield { text: percent(share), x: left, y: counted, turned, align, font: small, fill: palette.muted };
+      yield {
+        text: `${doubts ? "~" : ""}${percent(share)}`,
+        x: left,
+        y: counted,
+        turned,
+        align,
+        font: small,
+        fill: palette.muted,
+      };
   }
 }
 

@@ -13,7 +13,8 @@ import { scale } from "../core/scale.js";
  *   & { label(column: import("../core/bundle.js").Column): string }} At
  * @typedef {import("./network.js").Link} Link
  * @typedef {{ net: import("./network.js").Net, kept: Link[], data: import("../core/data.js").Data, state: any,
- *   palette: import("../core/scale.js").Palette, mode: string, sink: boolean }} Picture
+ *   palette: import("../core/scale.js").Palette, mode: string, sink: boolean,
+ *   doubts: Float32Array | null }} Picture  `doubts` are standard errors of what goes back to each input token
  * @typedef {{ path?: string, circle?: number[], box?: number[], round?: number, text?: string, x?: number, y?: number,
  *   turned?: boolean, align?: CanvasTextAlign, fill?: string,
  *   font?: { size: number, family: string, italic?: boolean, bold?: boolean },
