@@ -34,12 +34,11 @@ def main(folders: list[str]) -> None:
 
 def _page(name: str, folder: Path, found: dict) -> str:
     about = found["about"]
-    sample = "the quick sample" if about["quick"] else "the full sample"
     rows = [
         f"| {claim['verdict']} | {_plain(claim['says'])} | {_plain(claim['statistic'])} |" for claim in found["claims"]
     ]
     lines = [
-        f"## On the built-in model ({about['data']}, {sample})\n",
+        f"## On the built-in model ({about['data']}; {about['sample']})\n",
         "| | finding | here |\n|---|---|---|",
         *rows,
         "",

@@ -18,6 +18,12 @@ def dataset(builtin):
     return whence.measure(builtin, TEXT, ["attention", "effective", "norms", "mixing"])
 
 
+def heading(chart):
+    """The title and the subtitle, however many lines they take."""
+    title = chart.to_dict()["title"]
+    return " ".join(title["text"]), " ".join(title["subtitle"])
+
+
 def rows(chart):
     found = chart.to_dict()
     return {len(data) for data in found["datasets"].values()}
@@ -34,9 +40,9 @@ def test_the_grid_has_a_cell_per_layer_and_token(dataset):
 
 def test_the_title_is_about_the_analysis_that_is_drawn(dataset):
     by_layer = dataset.mixing.sel({"analysis": "attn_w"}).mean("target")
-    said = mixing_grid(dataset, "attn_w").to_dict()["title"]
-    assert f"{100 * float(by_layer.max()):.0f} % of a token's new vector" in said["text"]
-    assert "weights: attention" in said["subtitle"]
+    title, subtitle = heading(mixing_grid(dataset, "attn_w"))
+    assert f"{100 * float(by_layer.max()):.0f} % of a token's new vector" in title
+    assert "weights: attention" in subtitle
 
 
 def test_special_tokens_look_special(dataset, tmp_path):
@@ -46,8 +52,18 @@ def test_special_tokens_look_special(dataset, tmp_path):
 
 
 def test_heads_are_named_where_there_are_any(dataset):
-    assert maps(dataset, ["attn_n"], layer=3).to_dict()["title"]["text"] == "Layer 3"
-    assert maps(dataset, ["attention"], layer=3).to_dict()["title"]["text"] == "Layer 3, mean of the heads"
+    assert heading(maps(dataset, ["attn_n"], layer=3))[0] == "Layer 3"
+    assert heading(maps(dataset, ["attention"], layer=3))[0] == "Layer 3, mean of the heads"
+
+
+def test_a_heading_is_not_cut_above_a_short_sentence(builtin):
+    """Vega draws nothing outside of a chart and its padding: every line has so much room."""
+    short = whence.measure(builtin, "Yes.", ["attention", "mixing"])
+    for chart in (mixing_grid(short), overview(short), maps(short, ["attention"], 1)):
+        said = chart.to_dict()
+        room = short.sizes["target"] * 22 + said["padding"]["right"]
+        assert max(map(len, said["title"]["text"])) * 7.6 <= room and len(said["title"]["text"]) < 4
+        assert max(map(len, said["title"]["subtitle"])) * 6.2 <= room
 
 
 def test_a_page_carries_all_it_needs(dataset, tmp_path):
@@ -102,7 +118,7 @@ def test_rows_that_rest_on_the_first_token_are_marked(decoder):
     found = whence.measure(decoder, "ada bo cy dee ed fay .", ["attention", "mixing"])
     dots = int(found.sink.sum())
     assert dots > 0 and rows(mixing_grid(found)) == {dots, found.sink.size}
-    assert SINK["dots"] in mixing_grid(found).to_dict()["title"]["subtitle"]
+    assert SINK["dots"] in heading(mixing_grid(found))[1]
     layer, head = (int(axis[0]) for axis in found.head_sink.any("target").values.nonzero())
     layer += 1
     chart = maps(found, ["attention"], layer, head)
@@ -110,7 +126,7 @@ def test_rows_that_rest_on_the_first_token_are_marked(decoder):
     marked = {int(cell["target"].split("\u2063")[1]) for cell in cells if "(sink)" in cell["target"]}
     assert marked == set(found.head_sink.sel(layer=layer, head=head).values.nonzero()[0].tolist())
     assert not any("(sink)" in cell["source"] for cell in cells)
-    assert SINK["rows"] in chart.to_dict()["title"]["subtitle"]
+    assert SINK["rows"] in heading(chart)[1]
 
 
 def test_a_few_targets_keep_their_names(dataset):
@@ -122,7 +138,6 @@ def test_a_few_targets_keep_their_names(dataset):
 
 def test_a_text_at_a_glance(dataset):
     assert rows(overview(dataset)) == rows(mixing_grid(dataset))
-    last = overview(dataset[["attention"]]).to_dict()["title"]["text"]
-    assert last == "Layer 6, mean of the heads"
+    assert heading(overview(dataset[["attention"]]))[0] == "Layer 6, mean of the heads"
     with pytest.raises(BadInput, match="A chart needs mixing or a map"):
         overview(dataset[[]])

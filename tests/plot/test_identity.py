@@ -28,8 +28,8 @@ def values(chart, column):
 
 def test_rates_with_their_spread_and_chance(tmp_path):
     chart = rates([experiment(), experiment(probe="naive", loss="l2", start=0.5)])
-    assert chart.title.text == "After layer 3, 70 % of tokens are recognised (linear, cosine)"
-    assert "1,000 tokens, 40 sentences, 2 folds" in chart.title.subtitle[0]
+    assert " ".join(chart.title.text) == "After layer 3, 70 % of tokens are recognised (linear, cosine)"
+    assert "1,000 tokens, 40 sentences, 2 folds" in " ".join(chart.title.subtitle)
     assert set(values(chart, "experiment")) == {"linear, cosine", "naive, L2"}
     assert values(chart, "low")[0] == pytest.approx(0.88) and values(chart, "high")[0] == pytest.approx(0.92)
     assert "guessing 2.0%" in values(chart, "said")
@@ -48,7 +48,7 @@ def test_grid_has_a_cell_per_pair_and_says_both_directions(tmp_path):
     expected = (
         f"Trained on layer 3, a probe finds {100 * late:.0f} % in layer 1; the other way round {100 * early:.0f} %"
     )
-    assert chart.title.text == expected
+    assert " ".join(chart.title.text) == expected
     chart.save(tmp_path / "grid.svg")
 
 
@@ -56,7 +56,7 @@ def test_neighbours_left_and_right(tmp_path):
     chart = neighbours([experiment(offset) for offset in (1, -1, 0, 2)])
     names = {"1 to the left", "the token itself", "1 to the right", "2 to the right"}
     assert set(values(chart, "experiment")) == names
-    assert "70 % of tokens" in chart.title.text and "left neighbours" in chart.title.text
+    assert "70 % of tokens" in " ".join(chart.title.text) and "left neighbours" in " ".join(chart.title.text)
     chart.save(tmp_path / "neighbours.svg")
 
 

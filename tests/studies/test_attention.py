@@ -8,7 +8,6 @@ from tests import tiny
 from whence.studies import attention_alternatives as study
 from whence.studies.frame.context import Context
 from whence.studies.frame.study import Absent
-from whence.text.sentence import Sentence
 
 
 def context_of(folder, texts, **more):
@@ -49,25 +48,14 @@ def test_the_middle_rows_of_a_map_are_drawn_with_every_source(context):
 def test_the_share_that_moved_is_half_the_differences_and_no_logit_moves(context):
     table = context.kept(study.moves)
     assert set(table["kind"]) == set(study.KINDS.values()) and table["sentence"].nunique() == 6
-    row = table[table["kind"] == "alternative, least alike"].iloc[2]
+    row = table[table["kind"] == "least alike"].iloc[2]
     text, layer, head = study.texts(context)[row["sentence"]], int(row["layer"]), int(row["head"])
     ds = whence.alternative_attention(context.model, text, layer, head, direction="unlike")
     differences = np.abs(ds["alternative"].values - ds["attention"].values).sum(axis=1) / 2
     assert row[study.MOVED] == pytest.approx(differences.mean(), rel=1e-6)
     assert study.logits_moved(context).value == table[study.LOGITS].max() < 1e-3
-    means = table[table["kind"] == "alternative, least alike"][study.MOVED].mean()
+    means = table[table["kind"] == "least alike"][study.MOVED].mean()
     assert study.attention_moved(context).value == pytest.approx(means)
-
-
-def test_texts_are_of_many_documents_where_the_corpus_names_them(context, monkeypatch):
-    texts = [text.text for text in [*context.corpus, *context.corpus]]
-    sentences = [Sentence(text, document=f"d{number // 2}") for number, text in enumerate(texts)]
-
-    def chosen(_, most, prepare):
-        return [kept for kept in map(prepare, sentences) if kept is not None][:most]
-
-    monkeypatch.setattr(study, "Chosen", chosen)
-    assert len({text.document for text in study.texts(context)}) == 6
 
 
 def test_texts_without_a_null_space_have_no_other_attention(tmp_path):

@@ -50,7 +50,7 @@ def test_how_many_texts_and_how_low_the_rank(context):
 def test_short_texts_are_said_to_be_short(tmp_path):
     (tmp_path / "short.txt").write_text("\n".join(tiny.texts(20)))
     context = Context(tiny.model(), (whence.read(f"text:{tmp_path / 'short.txt'}"),), tmp_path, quick=True)
-    with pytest.raises(Absent, match="has 0 texts of at least 25 words, and 12 are needed"):
+    with pytest.raises(Absent, match="has 0 texts of at least 25 words, and 8 are needed"):
         study.texts(context)
 
 

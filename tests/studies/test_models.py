@@ -65,7 +65,7 @@ def test_every_study_on_two_models(name, texts, tmp_path):
     models = [tiny.model(num_hidden_layers=3) for _ in range(2)]
     whence.study(name, models, data, tmp_path / "out", quick=True)
     found = findings(tmp_path / "out")
-    assert found["about"]["model"] == "2 models" and found["about"]["quick"]
+    assert found["about"]["model"] == "2 models" and found["about"]["sample"] == "a quick sample"
     assert found["pictures"] and len(found["claims"]) + len(found["left_out"]) > 2
     for claim in found["claims"]:
         assert claim["verdict"] in ("confirmed", "contradicted", "undecided")

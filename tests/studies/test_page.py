@@ -12,7 +12,7 @@ from whence.studies.frame.page import page
 from whence.studies.frame.study import Answered, Beside, Finding, Left, Section, Shown, Study
 
 HOSTILE = "<script>alert('1')</script>\"&"
-ABOUT = {"model": HOSTILE, "data": HOSTILE, "quick": True, "nothing": ""}
+ABOUT = {"model": HOSTILE, "data": HOSTILE, "sample": "a quick sample", "nothing": ""}
 
 
 def shown(answers, text="A text", about=ABOUT):
@@ -55,10 +55,10 @@ def test_verdicts_are_counted():
     ]
     text = " ".join(shown([section(*claims)]).split())
     assert (
-        "2 of 4 findings of the paper are confirmed on this model, 1 contradicted; 1 could not be decided. This" in text
+        "2 of 4 findings of the paper are confirmed on this model, 1 contradicted; 1 could not be decided. The" in text
     )
-    quick = " ".join(shown([section(*claims)], about=ABOUT | {"quick": False}).split())
-    assert "This is a quick sample" not in quick and "This is a quick sample" in shown([section(*claims)])
+    quick = " ".join(shown([section(*claims)], about=ABOUT | {"sample": "the full sample"}).split())
+    assert "The sample is small" not in quick and "The sample is small" in shown([section(*claims)])
     verdicts = re.findall(r'<span class="verdict (\w+)">([^<]*)</span>', text)
     assert [name for name, _ in verdicts] == ["yes", "no", "open", "yes"] and verdicts[1][1] == "contradicted"
     assert "In short" not in shown([section()])

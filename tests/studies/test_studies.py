@@ -191,9 +191,27 @@ def test_as_many_sentences_as_were_asked_for(tmp_path):
     assert [each.text for each in chosen] == ["a b c", "e f g"] and len(chosen) == 2
 
 
-def test_what_was_found_before_something_unsupported_stays(builtin, tmp_path):
+def test_a_sample_is_of_as_many_documents_as_there_are(tmp_path):
+    (tmp_path / "t.txt").write_text("a one\na two\na three\n\nb one\nb two\n\nc one\n")
+    samples = {most: Chosen(whence.read(tmp_path / "t.txt"), most, spread=True) for most in (2, 4, 9)}
+    texts = {most: [sentence.text for sentence in chosen] for most, chosen in samples.items()}
+    assert texts[2] == ["a one", "b one"] and texts[4] == ["a one", "a two", "b one", "c one"]
+    assert texts[9] == ["a one", "a two", "a three", "b one", "b two", "c one"]
+
+
+@pytest.mark.parametrize(
+    ("quick", "sample", "most"), [(True, None, 5), (False, None, 40), (True, 9, 9), (False, 99, 40)]
+)
+def test_a_sample_has_so_many_texts_at_most(builtin, tmp_path, quick, sample, most):
+    (tmp_path / "t.txt").write_text("a\n" * 50)
+    context = Context(builtin, (whence.read(tmp_path / "t.txt"),), tmp_path, quick, sample=sample)
+    assert len(context.texts(5, 40)) == most
+
+
+@pytest.mark.parametrize("error", [Absent("there is none"), BadInput("The file is gone; give another.")])
+def test_a_refusal_of_one_query_leaves_the_others(builtin, tmp_path, error):
     def nothing(context):
-        raise Absent("there is none")
+        raise error
 
     number = Claim("Something.", lambda context: constant(1.0), MORE)
     study = dataclasses.replace(
@@ -203,7 +221,7 @@ def test_what_was_found_before_something_unsupported_stays(builtin, tmp_path):
     (model,) = several(builtin)
     (section,) = reported(study, [(model, answered(study, context))])
     answers = section.items
-    assert [type(item) for item in answers] == [Finding, Left] and answers[1] == Left("More", "there is none")
+    assert [type(item) for item in answers] == [Finding, Left] and answers[1] == Left("More", str(error).rstrip("."))
     assert answers[0].verdict == "confirmed" and "from the weights alone" in answers[0].statistic
 
 
@@ -325,10 +343,10 @@ def test_the_middle_layer(count, half):
 
 @pytest.mark.parametrize(("name", "count"), [("mrpc", 408), ("cola", 1043), ("mnli", 4000), ("text", 408)])
 def test_the_full_sample_is_the_papers(builtin, tmp_path, monkeypatch, name, count):
-    def chosen(corpus, most):
-        raise Unsupported(f"{most} sentences of {corpus.format}")
+    def run(context, name, measures, sentences, **options):
+        raise Unsupported(f"{sentences.most} sentences of {sentences.corpus.format}")
 
-    monkeypatch.setattr(attribution_rows, "Chosen", chosen)
+    monkeypatch.setattr(Context, "run", run)
     (tmp_path / "a").touch()
     context = Context(builtin, (whence.read(f"{name}:{tmp_path / 'a'}"),), tmp_path)
     with pytest.raises(Unsupported, match=f"^{count} sentences of {name}"):

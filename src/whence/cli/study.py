@@ -16,6 +16,7 @@ def study(
     out: Annotated[Path, Parameter(name=["--out", "-o"])],
     models: Annotated[tuple[str, ...], Parameter(name=["--models", "-m"], negative=(), show_default=False)] = (),
     quick: Switch = False,
+    sample: int | None = None,
     text: str | None = None,
     frequency: str | None = None,
     read: Reading = None,
@@ -37,6 +38,8 @@ def study(
         repeat --models; they are loaded one at a time. By default: the built-in model.
     quick
         Take a small sample, for a first look in minutes.
+    sample
+        Take at most so many texts of each corpus, of as many of its documents as there are.
     text
         The sentence for the figures that show a single example.
     frequency
@@ -54,8 +57,8 @@ def study(
     find(name)
     corpora = [readers.read(corpus, **reading(read)) for corpus in data]
     with going_on(out), progress() as report:
-        settings: dict[str, Any] = {"quick": quick, "text": text, "frequency": frequency, "progress": report}
-        page = studied(name, models or None, corpora, out, load=loading.load, **settings)
+        settings: dict[str, Any] = {"quick": quick, "sample": sample, "text": text, "frequency": frequency}
+        page = studied(name, models or None, corpora, out, load=loading.load, progress=report, **settings)
     _summary(page)
 
 
@@ -63,8 +66,7 @@ def _summary(page: Path) -> None:
     import json
 
     findings = json.loads((page.parent / "findings.json").read_text(encoding="utf-8"))
-    if findings["about"]["quick"]:
-        print("A quick sample; without --quick it is the paper's.")
+    print(f"The sample: {findings['about']['sample']}.")
     for claim in findings["claims"]:
         print(f"{claim['verdict']:12}  {claim['says']} ({claim['statistic']})")
     for left in findings["left_out"]:

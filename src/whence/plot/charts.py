@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import altair
@@ -19,6 +20,9 @@ from whence.plot.style import CAUTION, ROLLED, SINK
 
 CELL = 22
 COMPACT = 60
+WIDTH = 340  # pixels of a chart that is no grid
+LEAST = 320  # pixels of a heading
+LARGE, SMALL = 7.6, 6.2  # pixels of a character in a title, in a subtitle
 APART = "\u2063"  # an invisible separator
 INK = FURNITURE["light"]["ink"]
 
@@ -45,7 +49,7 @@ def overview(ds: xarray.Dataset) -> Any:
     best = sorted(names, key=lambda name: SOURCE_ORDER.index(name) if name in SOURCE_ORDER else -1)
     chart = mixing_grid(ds) if "mixing" in flat else maps(ds, best[:1], int(flat["layer"].values[-1]))
     if told := headline(ds):
-        chart.title.text = [told, chart.title.text]
+        chart.title.text = [*wrap(told, int(max(LEAST, _wide(ds.sizes["target"])) / LARGE)), *chart.title.text]
     return chart
 
 
@@ -75,7 +79,7 @@ def mixing_grid(ds: xarray.Dataset, analysis: str | None = None) -> Any:
     resting = np.array([sink_rows(ds, layer) for layer in ds["layer"].values])
     if resting.any():
         chart, subtitle = _dotted(chart, rows[resting.ravel()]), [sample, SINK["dots"]]
-    return finished(chart, mixing_finding(ds.sel({"analysis": [analysis]})), subtitle)
+    return finished(chart, mixing_finding(ds.sel({"analysis": [analysis]})), subtitle, _wide(ds.sizes["target"]))
 
 
 def _dotted(chart: altair.Chart, rows: pandas.DataFrame) -> Any:
@@ -111,7 +115,7 @@ def mixing_lines(ds: xarray.Dataset) -> altair.LayerChart:
     )
     labels = base.mark_text(align="left", dx=10, fontSize=11).encode(text="title:N")
     labels.data = _line_ends(mean)
-    chart = (base.mark_line(point=True, strokeWidth=2) + labels).properties(width=340, height=260)
+    chart = (base.mark_line(point=True, strokeWidth=2) + labels).properties(width=WIDTH, height=260)
     overall = mean.mean("layer")
     low, high = percent(float(overall.min())), percent(float(overall.max()))
     title = f"From {low} to {high} came from other tokens, depending on what is counted"
@@ -157,7 +161,7 @@ def maps(ds: xarray.Dataset, names: list[str], layer: int, head: int | None = No
     rolled = any(style(name).wording is ROLLED for name in names)
     notes = [*([SINK["rows"]] if marked else []), *([f"rolled out: {CAUTION}"] if rolled else [])]
     subtitle = [f"rows are targets, columns are sources; {_sample(ds)}", *notes]
-    return finished(row, f"Layer {layer}{heads}", subtitle)
+    return finished(row, f"Layer {layer}{heads}", subtitle, len(names) * _wide(ds.sizes["source"]))
 
 
 def alignment(tree: xarray.DataTree, name: str | None = None, layer: int | None = None) -> Any:
@@ -175,7 +179,7 @@ def alignment(tree: xarray.DataTree, name: str | None = None, layer: int | None 
     chart = _cells(rows, "source", "target", float(values.max()), signed=False, descending=False)
     sample = f"{style(name).title}; {values.shape[0]} and {values.shape[1]} words, {tree.attrs.get('model', '')}"
     subtitle = ["rows are words of the answer, columns words of the source", sample]
-    return finished(chart, f"Layer {layer}", subtitle)
+    return finished(chart, f"Layer {layer}", subtitle, _wide(values.shape[1]))
 
 
 def _word_names(ds: xarray.Dataset, axis: str) -> list[str]:
@@ -299,19 +303,32 @@ def _cells(
             ),
             tooltip=[down, across, altair.Tooltip("value:Q", format=".3")],
         )
-        .properties(width={"step": _step(rows, across)}, height={"step": _step(rows, down)})
+        .properties(width={"step": _pixels(rows[across].nunique())}, height={"step": _pixels(rows[down].nunique())})
     )
 
 
-def _step(rows: pandas.DataFrame, axis: str) -> int:
-    return CELL if rows[axis].nunique() <= COMPACT else 6
+def _pixels(places: int) -> int:
+    """For each place on an axis."""
+    return CELL if places <= COMPACT else 6
 
 
-def finished(chart, title: str, subtitle: str | list[str]):
-    colours = FURNITURE["light"]
-    heading = altair.TitleParams(title, subtitle=subtitle, anchor="start", offset=12, subtitleColor=colours["muted"])
+def _wide(columns: int) -> int:
+    return columns * _pixels(columns)
+
+
+def finished(chart, title: str, subtitle: str | list[str], width: int = WIDTH):
+    """The chart, so many pixels wide, under its heading. Vega cuts a heading that is wider, so it is wrapped."""
+    colours, room = FURNITURE["light"], max(LEAST, width)
+    notes = [subtitle] if isinstance(subtitle, str) else subtitle
+    heading = altair.TitleParams(
+        wrap(title, int(room / LARGE)),
+        subtitle=[line for note in notes for line in wrap(note, int(room / SMALL))],
+        anchor="start",
+        offset=12,
+        subtitleColor=colours["muted"],
+    )
     return (
-        chart.properties(title=heading)
+        chart.properties(title=heading, padding={"left": 5, "top": 5, "bottom": 5, "right": 5 + room - width})
         .configure(font="system-ui, sans-serif", background=colours["paper"])
         .configure_view(stroke=None)
         .configure_axis(grid=False, domain=False, labelColor=colours["ink"], titleColor=colours["muted"])

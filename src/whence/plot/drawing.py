@@ -14,6 +14,8 @@ from whence.plot.encodings import (
     CLOSE,
     CROWDED,
     CYCLE,
+    LABELLED,
+    LEAST,
     MARKED,
     SEPARATOR,
     accent,
@@ -23,6 +25,7 @@ from whence.plot.encodings import (
     has_published,
     published_marks,
     rules,
+    step,
     x_axis,
     y_axis,
 )
@@ -30,11 +33,10 @@ from whence.plot.palette import DIVERGING, FURNITURE, SEQUENTIAL, Theme
 
 __all__ = ["SEPARATOR", "Drawing", "draw"]
 
-WIDTH, HEIGHT, LEAST = 380, 260, 320
+WIDTH, HEIGHT = 380, 260
 SMALL = 150  # how high small charts are
 LINE = 13  # and a line of text
 BOX = 16  # how wide a box is
-LABELLED = 150  # cells up to which a grid shows its numbers
 ROOMY = 6  # columns of a small grid that have room for them
 
 
@@ -202,7 +204,7 @@ def _bars(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
         rule = altair.Chart(rows).mark_rule(color=FURNITURE[theme]["ink"], strokeWidth=1.5)
         layers.append(rule.encode(x=x_axis(drawing, rows), y="low:Q", y2="high:Q"))
     return altair.layer(*layers, *published_marks(drawing, rows, theme), *rules(drawing, rows, theme)).properties(
-        width={"step": _step(drawing)}, height=HEIGHT
+        width={"step": step(drawing)}, height=HEIGHT
     )
 
 
@@ -214,7 +216,7 @@ def _boxes(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
     boxes = chart.mark_bar(size=BOX, opacity=0.75).encode(x=x, y="lower:Q", y2="upper:Q", color=color)
     middle = chart.mark_tick(color=ink, size=BOX, thickness=2).encode(x=x, y="middle:Q")
     layers = [whiskers, boxes, middle, *published_marks(drawing, rows, theme)]
-    return altair.layer(*layers).properties(width={"step": _step(drawing)}, height=HEIGHT)
+    return altair.layer(*layers).properties(width={"step": step(drawing)}, height=HEIGHT)
 
 
 def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
@@ -248,7 +250,7 @@ def _grid(drawing: Drawing, rows: pandas.DataFrame, theme: Theme) -> Any:
         text = altair.Text(f"{drawing.value}:Q", format=form)
         layers.append(altair.Chart(rows).mark_text(fontSize=10).encode(**place, text=text, color=ink))
     return altair.layer(*layers).properties(
-        width={"step": _step(drawing)}, height={"step": 22 if len(layers) > 1 else 14}
+        width={"step": step(drawing)}, height={"step": 22 if len(layers) > 1 else 14}
     )
 
 
@@ -287,18 +289,11 @@ _KINDS: dict[str, Callable[[Drawing, pandas.DataFrame, Theme], Any]] = {
 }
 
 
-def _step(drawing: Drawing) -> int:
-    """Pixels for each place on an axis of categories, so that no chart is narrower than its title."""
-    count = drawing.table[drawing.x].nunique()
-    least = 42 if drawing.kind == "grid" and len(drawing.table) <= LABELLED else 30 if drawing.kind != "grid" else 14
-    return max(least, min(70, LEAST // count))
-
-
 def _width(drawing: Drawing) -> int:
     if drawing.by is not None:
         return 600
     by_step = drawing.kind in ("bars", "boxes", "grid")
-    return max(LEAST, _step(drawing) * drawing.table[drawing.x].nunique()) if by_step else WIDTH + 60
+    return max(LEAST, step(drawing) * drawing.table[drawing.x].nunique()) if by_step else WIDTH + 60
 
 
 def _margin(drawing: Drawing) -> int:

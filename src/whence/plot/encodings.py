@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import altair
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from whence.plot.drawing import Drawing
 
 MARKED = 24  # places on the x axis up to which each is marked on a line
+LEAST = 320  # pixels of a chart
+LABELLED = 150  # cells up to which a grid shows its numbers
+WORDS, CHARACTER = 12, 5.6  # characters of a line below an axis, and pixels of each
 CLOSE, CROWDED = 60, 120  # places on an axis beyond which their names are small, and left out
 # categories that no measure has a colour for, in this order (Okabe & Ito)
 CYCLE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
@@ -41,17 +45,27 @@ def x_axis(drawing: Drawing, rows: pandas.DataFrame) -> altair.X:
         return altair.X(f"{drawing.x}:Q", title=title, scale=altair.Scale(zero=False))
     if not numeric and drawing.kind == "grid" and rows[drawing.x].nunique() > CROWDED:
         return altair.X(f"{drawing.x}:N", title=title, sort=None, axis=altair.Axis(labels=False, ticks=False))
-    tilted = not numeric and rows[drawing.x].astype(str).str.len().max() > 4
+    labels = {} if numeric else {name: wrap(name.split(SEPARATOR)[0], WORDS) for name in rows[drawing.x].astype(str)}
+    longest = max((len(line) for lines in labels.values() for line in lines), default=0)
+    fits = drawing.by is None and CHARACTER * longest <= step(drawing)
+    tilted = not fits and any(len(name) > 4 for name in labels)
     return altair.X(
         f"{drawing.x}:{'O' if numeric else 'N'}",
         title=title,
         sort=list(drawing.order) if drawing.order and drawing.color is None else None,
         axis=altair.Axis(
             labelAngle=(-90 if drawing.kind == "grid" else -40) if tilted else 0,
-            labelExpr=BARE,
+            labelExpr=f"{json.dumps(labels)}[datum.label]" if labels and fits else BARE,
             labelFontSize=8 if rows[drawing.x].nunique() > CLOSE else altair.Undefined,
         ),
     )
+
+
+def step(drawing: Drawing) -> int:
+    """Pixels for each place on an axis of categories, so that no chart is narrower than its title."""
+    count = drawing.table[drawing.x].nunique()
+    least = 42 if drawing.kind == "grid" and len(drawing.table) <= LABELLED else 30 if drawing.kind != "grid" else 14
+    return max(least, min(70, LEAST // count))
 
 
 def axis_title(title: str | None, column: str) -> str | None:

@@ -108,7 +108,7 @@ def _lines(
     )
     ends = altair.Chart(_ends(frame)).mark_text(align="left", dx=10, fontSize=11)
     labels = ends.encode(x=x, y=y, color=colour, text="experiment:N")
-    return finished((_chance(frame, chance) + band + line + labels).properties(**SIZE), title, subtitle)
+    return finished((_chance(frame, chance) + band + line + labels).properties(**SIZE), title, subtitle, SIZE["width"])
 
 
 def _chance(frame: pandas.DataFrame, chance: float) -> altair.LayerChart:

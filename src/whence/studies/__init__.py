@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from whence._arguments import whole
 from whence._extras import require
 from whence._plugins import plugins
 from whence.errors import BadInput
@@ -27,7 +28,7 @@ from whence.studies.frame.report import ByModel, models_table, reported  # noqa:
 from whence.studies.frame.study import Beside, Claim, Study  # noqa: E402
 from whence.studies.frame.write import write  # noqa: E402
 from whence.text.readers import Corpus, read  # noqa: E402
-from whence.text.readers.lines import state  # noqa: E402
+from whence.text.readers.lines import STANDARD_INPUT, state  # noqa: E402
 
 STUDIES = (
     "attention-identifiability",
@@ -49,6 +50,7 @@ def study(
     out: str | PathLike[str],
     *,
     quick: bool = False,
+    sample: int | None = None,
     text: str | None = None,
     frequency: str | None = None,
     load: Load = load,
@@ -65,6 +67,7 @@ def study(
         data: one corpus or several, as whence.read takes them; most sections use the first
         out: the folder of the report
         quick: a small sample, in minutes
+        sample: at most so many texts of each corpus, of as many of its documents as there are
         text: the sentence for single examples; by default one is chosen from the corpus
         frequency: a frequency list, or wordfreq:LANGUAGE; by default words are counted in the corpus
         load: what loads a model by its name, with options of your own
@@ -80,11 +83,15 @@ def study(
         'report.html'
     """
     chosen, named = find(name), several(models)
+    sample = None if sample is None else whole("sample", sample, 1)
     sources = [data] if isinstance(data, str | Corpus) else list(data)
     if not sources:
         raise BadInput(f"The study {name!r} needs data: {chosen.data}.")
     corpora = tuple(read(source) if isinstance(source, str) else source for source in sources)
-    made_from = [name, quick, text, _state(frequency), [_corpus(corpus) for corpus in corpora], _code(chosen)]
+    for corpus in corpora:
+        if STANDARD_INPUT not in corpus.files and next(iter(corpus), None) is None:
+            raise BadInput(f"The corpus {corpus.name!r} has no sentence in it; give another file.")
+    made_from = [name, quick, sample, text, _state(frequency), [_corpus(corpus) for corpus in corpora], _code(chosen)]
     by_model: list[tuple[Named, Answers]] = []
     for model in named:
         home = Path(out) if len(named) == 1 else Path(out) / "models" / model.folder
@@ -92,9 +99,12 @@ def study(
         identity = digest([made_from, model.name, model.state])
         answers = kept(home, identity)
         if answers is None:
-            context = Context(model.load(load), corpora, home, quick, text, frequency, _named(progress, model, named))
+            context = Context(
+                model.load(load), corpora, home, quick, text, frequency, sample, _named(progress, model, named)
+            )
             answers = answered(chosen, context)
-            keep(answers, identity)
+            if not answers.refused:
+                keep(answers, identity)
             del context
             gc.collect()  # a model holds hooks that refer to it; without this two would be in memory
             (home / "report.html").unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Other attention, the same output: how far the weights of a head can be moved (Brunner et al. 2020, section 3.3)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -13,9 +14,9 @@ from whence.sentence.alternative import alternative_attention
 from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, by_document, ends_and_middle
-from whence.studies.frame.sentences import Chosen, at_most, of_each
+from whence.studies.frame.sentences import at_most
 from whence.studies.frame.study import Absent, Claim, Figure, Items
-from whence.studies.frame.verdict import FEWEST, MUCH, Criterion
+from whence.studies.frame.verdict import MUCH, Criterion
 from whence.text.sentence import Sentence
 
 PAPER = "Brunner et al. 2020"
@@ -26,8 +27,8 @@ TEXTS = (6, 24)  # quick, full
 REACHED = 0.97  # of the weights in a picture are inside its colours
 # where attention goes, as `whence.alternative_attention` takes it -> its name
 KINDS: dict[str | None, str] = {
-    None: "alternative, at random",
-    "unlike": "alternative, least alike",
+    None: "at random",
+    "unlike": "least alike",
     "minimum": "smallest weights",
     "minimum_simplex": "smallest distribution",
 }
@@ -39,11 +40,8 @@ def texts(context: Context) -> list[Sentence]:
     """Longer than a head is wide, and not much longer, since a programme is solved for every row."""
     words = max(WORDS, round(LONGER * context.model.anatomy.config.hidden_size / context.model.anatomy.heads))
     least = round(SHORTEST * words)
-    cut, most = at_most(words, least), context.amount(*TEXTS)
     try:
-        spread = list(Chosen(context.corpus, most, of_each(1, cut)))
-        documents = len({sentence.document for sentence in spread})
-        return spread if documents >= FEWEST else list(Chosen(context.corpus, most, cut))
+        return list(replace(context.texts(*TEXTS, at_most(words, least)), spread=True))
     except BadInput as error:
         raise Absent(f"no text of the corpus has {least} words, more than a head is wide") from error
 

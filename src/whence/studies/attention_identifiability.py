@@ -24,7 +24,7 @@ BOUND = Criterion.named("no fewer")
 
 
 def _sentences(context: Context) -> Chosen:
-    return Chosen(context.corpus, context.amount(24, 992), at_most(WORDS, least=4))
+    return context.texts(24, 992, at_most(WORDS, least=4))
 
 
 def _run(context: Context) -> Run:

@@ -9,7 +9,6 @@ import xarray
 from whence.corpus.open_run import Run
 from whence.measures.options import Contribution
 from whence.studies.frame.context import Context, by_document
-from whence.studies.frame.sentences import Chosen
 
 PAPER = "Brunner et al. 2020"
 ERROR = 0.05  # standard error of a sketched norm; over thousands of tokens it averages out
@@ -20,7 +19,7 @@ ITSELF = "contribution of the token itself"
 
 def run_of(context: Context, place: int = 0) -> Run:
     corpus = context.corpora[place]
-    sentences = Chosen(corpus, context.amount(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"])))
+    sentences = context.texts(5, SAMPLE.get(corpus.format, SAMPLE["mrpc"]), corpus=corpus)
     return context.run(f"contribution-{place}", [Contribution(error=ERROR)], sentences, maps=True)
 
 

@@ -14,7 +14,7 @@ from whence.stats import contrasts, correlations, means, regressions
 from whence.stats.estimate import Estimate, estimate, paired
 from whence.studies.frame.context import Context, by_document
 from whence.studies.frame.published import published
-from whence.studies.frame.sentences import Chosen, Prepare, of_each, of_length
+from whence.studies.frame.sentences import Prepare, of_length
 from whence.studies.frame.study import Absent, Claim, Figure, Items, Section, Study, Table
 from whence.studies.frame.verdict import MORE, RELATED
 from whence.text.readers.pairs import noun_pronoun
@@ -30,20 +30,17 @@ NOUNS, PRONOUNS = ("NOUN", "PROPN"), ("PRON",)
 OPEN = ("ADJ", "ADV", "INTJ", "NOUN", "PROPN", "VERB")
 LEAST = 8  # pairs for a test
 ERROR = 0.1  # standard error of a sketched norm
-FEW = 2  # sentences of a document in the quick sample, so that there are several documents
 
 
-def _sample(context: Context, quick: int) -> tuple[int, Prepare]:
-    """How many sentences, and which."""
-    fitting = of_length(3, context.amount(20, 40))
-    return context.amount(quick, 500), of_each(FEW, fitting) if context.quick else fitting
+def _fitting(context: Context) -> Prepare:
+    return of_length(3, context.amount(20, 40))
 
 
 def _run(context: Context) -> Run:
     """Pairs of every word with every other: the window of neighbours is longer than any sentence."""
     names = given_by(context.model.gives, MEASURES)
     measures = [Contribution(error=ERROR) if name == "contribution" else name for name in names]
-    sentences = Chosen(context.corpus, *_sample(context, 12))
+    sentences = context.texts(12, 500, _fitting(context))
     return context.run("pairs", measures, sentences, layers=_layers(context), neighbours=10_000)
 
 
@@ -54,15 +51,13 @@ def _layers(context: Context) -> tuple[int, ...] | None:
 
 def _coreference_run(context: Context) -> Run:
     """Sentences with a noun and a pronoun that are mentions, coreferent or not."""
-    most, fitting = _sample(context, 16)
+    fitting = _fitting(context)
 
     def chosen(sentence: Sentence) -> Sentence | None:
         return fitting(sentence) if noun_pronoun(sentence) else None
 
     measures = given_by(context.model.gives, PRINTED)
-    return context.run(
-        "coreference", measures, Chosen(context.corpus, most, chosen), layers=_layers(context), neighbours=0
-    )
+    return context.run("coreference", measures, context.texts(16, 500, chosen), layers=_layers(context), neighbours=0)
 
 
 def _there(table: pandas.DataFrame, names: Sequence[str]) -> list[str]:

@@ -17,27 +17,28 @@ from whence.sealed import digest
 from whence.sentence.lens import JACOBIAN, LOGIT, TUNED, Lens
 from whence.stats.estimate import Estimate, estimate
 from whence.studies.frame.context import Context, ends_and_middle
-from whence.studies.frame.sentences import Chosen, at_most
+from whence.studies.frame.sentences import at_most
 from whence.studies.frame.study import Absent, Claim, Figure, Section, Study
 from whence.studies.frame.verdict import MORE
 
 PAPER = "Gurnee et al. 2026"
 WORDS, LEAST = 90, 25  # of running text, so that something is left when a decoder's first tokens are skipped
-FIT, READ, CLOZES = (8, 100), (8, 100), (24, 500)  # quick, full
+TEXTS, CLOZES = (16, 200), (24, 500)  # quick, full
+FEWEST = 4  # texts that the lens is fitted to or read with
 ENERGY = 0.9  # of the squared singular values
 NAMES = {JACOBIAN: "Jacobian lens", LOGIT: "logit lens", TUNED: "tuned lens"}
 
 
 def _texts(context: Context) -> tuple[list, list]:
-    """Those that the lens is fitted to, and the next, which it is read with."""
-    fit, read = context.amount(*FIT), context.amount(*READ)
+    """Half of them, which the lens is fitted to, and the others, which it is read with."""
     try:
-        chosen = list(Chosen(context.corpus, fit + read, at_most(WORDS, LEAST)))
+        chosen = list(context.texts(*TEXTS, at_most(WORDS, LEAST)))
     except BadInput:
         chosen = []
-    if len(chosen) < fit + 4:
-        raise Absent(f"the corpus has {len(chosen)} texts of at least {LEAST} words, and {fit + 4} are needed")
-    return chosen[:fit], chosen[fit:]
+    half = len(chosen) // 2
+    if half < FEWEST:
+        raise Absent(f"the corpus has {len(chosen)} texts of at least {LEAST} words, and {2 * FEWEST} are needed")
+    return chosen[:half], chosen[half:]
 
 
 def _lens(context: Context) -> Lens:
@@ -67,7 +68,7 @@ def _clozes(context: Context) -> pandas.DataFrame:
     lens, rows = context.kept(_lens), []
     asked_of = (question_of(context.model, sentence)[0] for sentence in context.corpora[1])
     questions = (question for question in asked_of if question is not None)
-    for number, question in enumerate(islice(questions, context.amount(*CLOZES))):
+    for number, question in enumerate(islice(questions, context.texts(*CLOZES).most)):
         ds = lens.read(context.model, torch.tensor(question.ids), k=1)
         rows.append(_table(ds.isel(token=[question.position])).assign(document=f"cloze {number}"))
     return _together(rows)

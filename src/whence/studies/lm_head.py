@@ -8,7 +8,6 @@ import xarray
 
 from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, called
-from whence.studies.frame.sentences import Chosen
 from whence.studies.frame.study import Absent, Claim, Encoding, Figure, Items, Section, Study, Table
 from whence.studies.frame.verdict import MORE, MUCH, Criterion
 from whence.studies.lm_head_changes import CHANGED
@@ -238,7 +237,7 @@ def _already(table: pandas.DataFrame) -> str:
 
 def _ranks_by_layer(context: Context) -> pandas.DataFrame:
     """The rank of the final prediction when the LM head reads each layer: a row per sentence, a column per layer."""
-    sentences = Chosen(context.corpus, context.amount(12, 100))
+    sentences = context.texts(12, 100)
     progress, rows = context.progress_of(f"lens: {sentences.name}"), []
     for number, sentence in enumerate(sentences, start=1):
         text = readable(context, sentence.text)

@@ -59,7 +59,7 @@ NO_NORM = "no norm stands between this model's last block and its embeddings"
 
 
 def sentences_of(context: Context, corpus: Corpus | None = None) -> Chosen:
-    return Chosen(corpus or context.corpus, context.amount(60, 10**9))
+    return context.texts(60, 10**9, corpus=corpus)
 
 
 def folder(context: Context, verb: str, sentences: Chosen) -> Path:

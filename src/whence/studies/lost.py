@@ -39,7 +39,7 @@ FEWEST = 3  # tokens that a layer has to lose before anything is said of which
 
 
 def _sentences(context: Context) -> Chosen:
-    return Chosen(context.corpus, context.amount(*SENTENCES), long_enough(context.model))
+    return context.texts(*SENTENCES, long_enough(context.model))
 
 
 def tokens(context: Context) -> pandas.DataFrame:

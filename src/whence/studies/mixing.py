@@ -92,6 +92,13 @@ def by_type(context: Context) -> pandas.DataFrame:
     return pandas.concat([kinds, overall], ignore_index=True)
 
 
+def _kinds_in_order(table: pandas.DataFrame) -> tuple[str, ...]:
+    """As in the paper, with this model's special tokens in the middle."""
+    kinds = sorted(set(table["kind"]))
+    ends = {"normal": -2, "mask": -1, "overall": 1}
+    return tuple(sorted(kinds, key=lambda kind: ends.get(kind, 0)))
+
+
 def _most(table: pandas.DataFrame) -> str:
     top = table[table["kind"] == "overall"].sort_values("mixing").iloc[-1]
     return f"Layer {int(top.layer)} mixes most: {top.mixing:.0%} comes from other tokens"
@@ -214,7 +221,7 @@ KINDS: Items = (
         "mixing_by_type",
         f"{PAPER}, the grids of layer by token type",
         by_type,
-        {"kind": "grid", "x": "kind", "y": "layer", "value": "mixing", "x_title": ""},
+        {"kind": "grid", "x": "kind", "y": "layer", "value": "mixing", "x_title": "", "order": _kinds_in_order},
         _most,
         f"{PRINTED[MAIN]}, mean by layer and kind of token",
         "The table has the other analyses too.",

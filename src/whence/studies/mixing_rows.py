@@ -5,7 +5,7 @@ import pandas
 from whence.corpus.open_run import Run
 from whence.measures.registry import MIXED, WHOLE_BLOCK, given_by
 from whence.studies.frame.context import Context, by_document
-from whence.studies.frame.sentences import Chosen, masked
+from whence.studies.frame.sentences import masked
 
 PAPER = "Kobayashi et al. 2021"
 MASKED = 0.12  # share of the words, as in the paper
@@ -19,7 +19,7 @@ FEED_FORWARD = f"mixing_{WHOLE_BLOCK}"  # not of the paper, and not of every mod
 def run_of(context: Context, place: int = 0) -> Run:
     """Words are masked if the model has a mask token; all models read the same texts."""
     share = MASKED if context.model.tokenizer.mask_token is not None else 0.0
-    sentences = Chosen(context.corpora[place], context.amount(24, 992), masked(share, WORDS, least=4))
+    sentences = context.texts(24, 992, masked(share, WORDS, least=4), context.corpora[place])
     return context.run(f"mixing-{place}", ["mixing", *given_by(context.model.gives, [FEED_FORWARD])], sentences)
 
 

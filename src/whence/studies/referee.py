@@ -45,7 +45,7 @@ TRUSTED = {
 
 def _judged(context: Context, task: str) -> xarray.Dataset:
     """Every ranking of the task's predictions before the referee, read from the study's folder if judged before."""
-    words, count = context.amount(QUICK_WORDS, WORDS), context.amount(*PREDICTIONS)
+    words, count = context.amount(QUICK_WORDS, WORDS), context.texts(*PREDICTIONS).most
     corpus: Iterable[Any] = context.corpus
     if task != subjects.PLANTED:
         corpus = Chosen(context.corpus, subjects.POOL * count, at_most(words, LEAST))

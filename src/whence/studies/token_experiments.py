@@ -18,7 +18,7 @@ from whence.models.load import Model
 from whence.sealed import Damaged, digest, parsed, sealed, unsealed
 from whence.stats.estimate import Estimate, paired
 from whence.studies.frame.context import Context, called, trend
-from whence.studies.frame.sentences import Chosen, Prepare, at_most
+from whence.studies.frame.sentences import Prepare, at_most
 from whence.studies.frame.study import Absent, Encoding
 from whence.text.readers import Corpus
 from whence.text.sentence import Sentence
@@ -87,7 +87,7 @@ def identified(
     model, (probe, loss) = context.model, kind
     corpus = corpus or context.corpus
     most = min(size(context).sentences, SAMPLE.get(corpus.format, FULL.sentences))
-    sentences = Chosen(corpus, most, long_enough(model))
+    sentences = context.texts(most, most, long_enough(model), corpus)
     settings: dict[str, Any] = {"layers": list(layers or layers_of(context, probe)), "folds": folds} | options
     identity = digest([model.id, weights_sha256(model), sentences.sha256, probe, loss, settings, version("whence")])
     path = context.out / "runs" / f"identify-{probe}-{loss}-{identity[:12]}.json"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas
 
 from whence._spreadsheet import write_csv
-from whence.errors import Unsupported
+from whence.errors import Unsupported, WhenceError
 from whence.sealed import Damaged, parsed, sealed, unsealed
 from whence.stats.estimate import Estimate
 from whence.studies.frame.context import Context
@@ -31,6 +31,8 @@ class Answers:
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
     "The name of a table and what is to be said of it beside its rows."
     left: dict[str, str] = field(default_factory=dict)
+    refused: list[WhenceError] = field(default_factory=list)
+    "What a user can mend: these items are asked again when the study is started again."
 
     def table(self, name: str) -> pandas.DataFrame:
         table = pandas.read_parquet(self.folder / "tables" / f"{name}.parquet")
@@ -43,7 +45,10 @@ def key(item: Asked) -> str:
 
 
 def answered(study: Study, context: Context) -> Answers:
-    """Every item asked of the context's model; tables are written at once, so that none is held."""
+    """Every item asked of the context's model; tables are written at once, so that none is held.
+
+    An item that is refused is left out with its reason, and the study goes on; if all are, it ends with the first one.
+    """
     answers = Answers(context.out, context.provenance(study.name))
     (context.out / "tables").mkdir(parents=True, exist_ok=True)
     for section in study.sections:
@@ -54,8 +59,11 @@ def answered(study: Study, context: Context) -> Answers:
                 if missing:
                     raise Unsupported(f"it needs {missing}, which {family!r} does not give")
                 _answer(item, context, answers)
-            except Unsupported as error:
+            except WhenceError as error:
                 answers.left[key(item)] = str(error).rstrip(".")
+                answers.refused += [] if isinstance(error, Unsupported) else [error]
+    if answers.refused and not (answers.claims or answers.tables):
+        raise answers.refused[0]
     return answers
 
 

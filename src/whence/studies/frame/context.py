@@ -14,7 +14,7 @@ from whence.measures.options import Options
 from whence.models.fingerprint import provenance
 from whence.models.load import Model
 from whence.sealed import digest
-from whence.studies.frame.sentences import Chosen
+from whence.studies.frame.sentences import Chosen, Prepare
 from whence.text.readers import Corpus
 
 Progress = Callable[[str, int, int | None], None]
@@ -30,6 +30,8 @@ class Context:
     quick: bool = False
     text: str | None = None
     frequency: str | None = None
+    sample: int | None = None
+    "At most so many texts of each corpus, in place of the quick sample or the full one."
     progress: Progress | None = None
     runs: dict[str, Run] = field(default_factory=dict)
     _kept: dict[Any, Any] = field(default_factory=dict)
@@ -45,9 +47,9 @@ class Context:
 
     def provenance(self, name: str) -> dict[str, Any]:
         """The model and the data that a report is about."""
-        return provenance(self.model, [name], {"quick": self.quick}) | {
+        return provenance(self.model, [name], {"quick": self.quick, "sample": self.sample}) | {
             "data": ", ".join(map(called, self.corpora)),
-            "quick": self.quick,
+            "sample": self._sampled(),
             "layers": self.model.anatomy.layers,
         }
 
@@ -59,8 +61,13 @@ class Context:
         return self._kept[key]
 
     def amount(self, quick: int, full: int) -> int:
-        """The number of sentences, for the quick sample or the full one."""
+        """A number for the quick sample or the full one."""
         return quick if self.quick else full
+
+    def texts(self, quick: int, full: int, prepare: Prepare | None = None, corpus: Corpus | None = None) -> Chosen:
+        """The first texts of a corpus (the first, unless given); in a sample, those of many documents."""
+        most = min(full, self.sample or self.amount(quick, full))
+        return Chosen(corpus or self.corpus, most, prepare, spread=self.quick or self.sample is not None)
 
     def run(
         self,
@@ -87,6 +94,11 @@ class Context:
             )
             self.runs[name] = open_run(folder)
         return self.runs[name]
+
+    def _sampled(self) -> str:
+        if self.sample is not None:
+            return f"{self.sample:,} texts of each corpus at most, of as many documents as there are"
+        return "a quick sample" if self.quick else "the full sample"
 
     def progress_of(self, work: str) -> Callable[[int, int | None], None] | None:
         """A progress callback for one piece of work."""

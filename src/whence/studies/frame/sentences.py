@@ -3,7 +3,7 @@
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -17,13 +17,20 @@ from whence.text.sentence import MASK, Sentence
 Prepare = Callable[[Sentence], Sentence | None]
 
 
+POOL = 40  # sentences that are looked at for each that is chosen
+
+
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The first `most` sentences of a corpus, each changed by `prepare`, which leaves one out by returning None."""
+    """At most `most` sentences of a corpus, each changed by `prepare`, which leaves one out by returning None.
+
+    They are the first ones; or, with `spread`, those of as many documents as there are, in the order of the corpus.
+    """
 
     corpus: Corpus
     most: int
     prepare: Prepare | None = None
+    spread: bool = False
 
     def __iter__(self) -> Iterator[Sentence]:
         return iter(self._sentences)
@@ -42,10 +49,22 @@ class Chosen:
     @cached_property
     def _sentences(self) -> list[Sentence]:
         prepared = self.corpus if self.prepare is None else map(self.prepare, self.corpus)
-        kept = list(islice((sentence for sentence in prepared if sentence is not None), self.most))
+        usable = (sentence for sentence in prepared if sentence is not None)
+        kept = _spread(islice(usable, POOL * self.most), self.most) if self.spread else list(islice(usable, self.most))
         if not kept:
             raise BadInput(f"The corpus {self.name!r} has no sentence that this study can use.")
         return kept
+
+
+def _spread(sentences: Iterable[Sentence], most: int) -> list[Sentence]:
+    """The first of every document, then the second of every document, until there are enough."""
+    seen: Counter[str | None] = Counter()
+    turns: list[tuple[int, int, Sentence]] = []
+    for place, sentence in enumerate(sentences):
+        turns.append((seen[sentence.document], place, sentence))
+        seen[sentence.document] += sentence.document is not None
+    first = sorted(turns, key=lambda turn: turn[:2])[:most]
+    return [sentence for _, _, sentence in sorted(first, key=lambda turn: turn[1])]
 
 
 def at_most(count: int, least: int = 1) -> Prepare:
@@ -74,20 +93,6 @@ def at_most(count: int, least: int = 1) -> Prepare:
 def of_length(least: int, most: int) -> Prepare:
     """Keeps texts of `least` to `most` words, uncut."""
     return lambda sentence: sentence if least <= len(words(sentence.text)) <= most else None
-
-
-def of_each(most: int, prepare: Prepare) -> Prepare:
-    """At most so many sentences of each document, of those that `prepare` keeps: a small sample of many documents."""
-    taken: Counter[str | None] = Counter()
-
-    def chosen(sentence: Sentence) -> Sentence | None:
-        kept = prepare(sentence)
-        if kept is None or taken[kept.document] >= most:
-            return None
-        taken[kept.document] += 1
-        return kept
-
-    return chosen
 
 
 def masked(share: float, count: int, least: int = 1) -> Prepare:
