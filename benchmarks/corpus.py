@@ -80,7 +80,7 @@ def _batches(model: Model, corpus: list[str]) -> list:
     found = [encode(model.anatomy, model.tokenizer, Sentence(text)) for text in corpus]
     every, padding = [], padding_id(model.anatomy, model.tokenizer)
     for start in range(0, len(found), 256):
-        part = [coded(0, each, model.tokenizer) for each in found[start : start + 256]]
+        part = [coded(model, 0, each) for each in found[start : start + 256]]
         for places in batches([len(each) for each in part], lambda longest: 2048 // longest, longest_first=True):
             every.append(padded([part[place].encoded.batch for place in places], padding))
     return every

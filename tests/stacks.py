@@ -1,6 +1,7 @@
 """Tiny encoder-decoders of every family that is read, and their derivatives by the models' own code."""
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -54,7 +55,9 @@ def build(name: str, seed: int = 0, **more) -> PreTrainedModel:
     return scatter(model).eval()
 
 
+@cache
 def loaded(name: str, **more) -> Model:
+    """Verified once for all tests, which leave it as it is."""
     return whence.load(build(name, **more).double(), tiny.tokenizer())
 
 

@@ -19,7 +19,7 @@ def model():
 
 
 def of(model, sentence, neighbours=0):
-    return pairs(coded(0, encode(model.anatomy, model.tokenizer, sentence), model.tokenizer), neighbours)
+    return pairs(coded(model, 0, encode(model.anatomy, model.tokenizer, sentence)), neighbours)
 
 
 def sentence(text, tags, heads=None, mentions=(), **more):
@@ -83,7 +83,7 @@ def test_words_that_were_cut_off_have_no_pairs(model, monkeypatch):
     monkeypatch.setattr(model.tokenizer, "model_max_length", 5)
     given = sentence("ada bo cy dee ed fay", "NOUN PRON NOUN NOUN NOUN NOUN", None, [("e1", (0,)), ("e1", (5,))])
     encoded = encode(model.anatomy, model.tokenizer, given, truncate=True)
-    found = pairs(coded(0, encoded, model.tokenizer), 3)
+    found = pairs(coded(model, 0, encoded), 3)
     assert found and max(max(pair.target, pair.source) for pair in found) == 2
 
 

@@ -59,7 +59,8 @@ def measure(
     Parameters
     ----------
     corpus
-        A file (.txt .tsv .csv .jsonl .conllu, also compressed), mrpc:FILE, hf:DATASET and so on; - is standard input.
+        A file (.txt .tsv .csv .jsonl .conllu, also compressed), mrpc:FILE, hf:DATASET, 'photos/*.jpg' and so on; - is
+        standard input.
     out
         The folder of the run, or an address such as s3://bucket/run.
     measures

@@ -1,13 +1,18 @@
 """What is known of every token of a sentence before anything is measured: its word, its class, its annotations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from whence.errors import BadInput
 from whence.models.encode import Encoded
+from whence.models.given import encoded_of
+from whence.models.given_pair import both_of
+from whence.models.inputs import TEXT
+from whence.models.load import Model
+from whence.text.readers.files import CONTENT
 from whence.text.sentence import Sentence
 
 # single marks that models treat unlike words (Brunner et al. 2020, figure 1)
@@ -26,6 +31,11 @@ class Coded:
 
     def __len__(self) -> int:
         return len(self.encoded.tokens)
+
+    @property
+    def first(self) -> int:
+        """The first token that has a row: of an encoder-decoder's pair the first of the answer."""
+        return self.encoded.batch.split or 0
 
     @property
     def sentence(self) -> Sentence:
@@ -54,8 +64,31 @@ class Coded:
         return self.sentence.words[word].labels.get(name)
 
 
-def coded(number: int, encoded: Encoded, tokenizer: Any) -> Coded:
-    mask = tokenizer.mask_token_id
+def read(model: Model, number: int, sentence: Sentence, truncate: bool) -> Coded:
+    """A sentence as the model reads it: a text, a source with its answer, or the file of a picture or sound."""
+    if model.encoder is not None:
+        encoded = both_of(model, _pair(model, sentence), truncate).together
+        return coded(model, number, replace(encoded, sentence=replace(sentence, words=encoded.sentence.words)))
+    if model.reads != TEXT:
+        return coded(model, number, replace(encoded_of(model, sentence.text), sentence=sentence))
+    if CONTENT in sentence.labels:
+        other = "; give the other tower (model.pictures)" if model.pictures is not None else ""
+        raise BadInput(f"{type(model.model).__name__} reads texts here, and the file of a picture was given{other}.")
+    return coded(model, number, encoded_of(model, sentence, truncate))
+
+
+def _pair(model: Model, sentence: Sentence) -> tuple[str, str]:
+    if sentence.pair is None:
+        raise BadInput(
+            f"{type(model.model).__name__} has two stacks, so its corpus has pairs, a source and its answer, and one"
+            " text was given; name the column of the answers (--read pair=COLUMN), or give texts to model.encoder."
+        )
+    return sentence.text, sentence.pair
+
+
+def coded(model: Model, number: int, encoded: Encoded) -> Coded:
+    has_texts = model.encoder is not None or model.reads == TEXT
+    mask = model.tokenizer.mask_token_id if has_texts else None
     ids = encoded.batch.ids[0].tolist()
     named = [special or identity == mask for special, identity in zip(encoded.special, ids, strict=True)]
     classes = [token if own else _class(token) for token, own in zip(encoded.tokens, named, strict=True)]

@@ -10,15 +10,18 @@ from torch import Tensor
 
 from whence.corpus.annotate import Coded
 from whence.corpus.plan import Plan, columns, row_axes
-from whence.corpus.summaries import TO, summaries
+from whence.corpus.summaries import POSITIVE, TO, summaries
+from whence.measures.norms.rollout import shares
 from whence.measures.registry import BY_HEAD, BY_TOKEN, HEAD_TOKEN, HEADS, MAP, Settings, Variable, axes, variables
 from whence.measures.request import computes, with_bases
 from whence.models.batching import padded, padding_id
 from whence.models.block import Batch, Block
 from whence.models.capture import walk
 from whence.models.load import Model
+from whence.sentence.two_stacks import CROSS, DECODER, halves_of
 
 Arrays = dict[str, np.ndarray]
+FROM_SOURCE = "_from_source"  # of a row of an encoder-decoder's answer, what came from the source text
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,9 @@ class Measured:
 
 def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str]) -> Measured:
     """The sentences measured in one padded batch; derivatives are taken sentence by sentence."""
-    batch = padded([coded.encoded.batch for coded in sentences], padding_id(model.anatomy, model.tokenizer))
+    if model.encoder is not None:
+        return _of_both(model, plan, sentences[0], classes)
+    batch = _batch(model, sentences)
     indicator = _indicator(sentences, classes, batch.ids.shape[1])
     kept = Measured()
     places = torch.tensor(plan.layers) - 1
@@ -59,6 +64,38 @@ def measured(model: Model, plan: Plan, sentences: list[Coded], classes: list[str
             for column, values in _columns(name, known[name], tensors[name].movedim(0, 1)):
                 keep(kept, column, values, known[name], indicator)
     return kept
+
+
+def _batch(model: Model, sentences: list[Coded]) -> Batch:
+    if len(sentences) == 1:
+        return sentences[0].encoded.batch
+    return padded([coded.encoded.batch for coded in sentences], padding_id(model.anatomy, model.tokenizer))
+
+
+def _of_both(model: Model, plan: Plan, pair: Coded, classes: list[str]) -> Measured:
+    """Of a pair of an encoder-decoder: the rows of its answer, over the sources of both texts."""
+    kept, known, indicator = Measured(), variables(), _indicator([pair], classes, len(pair))
+    settings = _settings(model, plan, pair.encoded.batch)
+    halves = halves_of(settings, plan.settings, {name: known[name] for name in plan.variables})
+    for name in plan.variables:
+        sides = (_batched(halves[side, name], known[name]) for side in (DECODER, CROSS) if (side, name) in halves)
+        for (column, own), *others in zip(*(_columns(name, known[name], side) for side in sides), strict=True):
+            if row_axes(known[name]) == MAP:
+                whole = torch.cat([*(across for _, across in others), own], dim=-1)
+                _keep_map(kept, column, whole, known[name], indicator, pair.first)
+                rows = shares(whole) if known[name].unit in POSITIVE else whole
+                kept.tokens[column + FROM_SOURCE] = rows[..., : pair.first].sum(dim=-1).numpy()
+            else:
+                kept.tokens[column] = own.numpy()
+                for _, across in others:
+                    kept.tokens[column + FROM_SOURCE] = across.numpy()
+    return kept
+
+
+def _batched(values: Tensor, variable: Variable) -> Tensor:
+    """Batch first, layer second; what goes through both stacks has no batch."""
+    values = values.float().cpu()
+    return values.movedim(0, 1) if values.ndim > len(variable.dims) else values[None]
 
 
 def _columns(name: str, variable: Variable, values: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -148,12 +185,17 @@ def _over_model(model: Model, plan: Plan, sentences: list[Coded], longest: int) 
 
 
 def _keep_map(
-    kept: Measured, name: str, values: Float[Tensor, "b l t s"], variable: Variable, indicator: Tensor
+    kept: Measured,
+    name: str,
+    values: Float[Tensor, "b l t s"],
+    variable: Variable,
+    indicator: Tensor,
+    first: int = 0,
 ) -> None:
     kept.maps[name] = values.numpy()
     if name.endswith("_se"):
         return
-    for quantity, tensor in summaries(values.nan_to_num(), variable.unit, indicator).items():
+    for quantity, tensor in summaries(values.nan_to_num(), variable.unit, indicator, first).items():
         (kept.classes if quantity == TO else kept.tokens)[f"{name}_{quantity}"] = tensor.numpy()
 
 

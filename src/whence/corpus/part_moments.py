@@ -131,11 +131,11 @@ def groups_of(sentences: list[Coded], by: tuple[str, ...]) -> dict[str, list[str
 
 def group_names(coded: Coded, by: str) -> Sequence[str | None]:
     if by == ALL:
-        return [NONE] * len(coded)
-    return coded.classes if by == "class" else coded.encoded.labels(by)
+        return [NONE] * (len(coded) - coded.first)
+    return (coded.classes if by == "class" else coded.encoded.labels(by))[coded.first :]
 
 
 def _real(sentences: list[Coded]) -> np.ndarray:
     """Which positions of the padded batch hold a token: b t."""
-    lengths = np.array([len(coded) for coded in sentences])
+    lengths = np.array([len(coded) - coded.first for coded in sentences])
     return np.arange(lengths.max()) < lengths[:, None]

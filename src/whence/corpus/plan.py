@@ -25,8 +25,10 @@ from whence.measures.registry import (
 from whence.measures.registry import measures as registered
 from whence.measures.request import layers_of, parameters_of
 from whence.models.anatomy import Anatomy
+from whence.models.inputs import TEXT, textless
 from whence.models.load import Model
 from whence.sealed import COUNT, POSITIVE
+from whence.sentence.two_stacks import CHAINED, TOGETHER
 from whence.sentence.why import measures_of
 
 KIND = "run"
@@ -129,6 +131,8 @@ def planned(model: Model, measures: str | Options | Iterable[str | Options], **p
         if owners()[name] == "origin":
             raise Unsupported(f"{name!r} is summed up from contributions; ask for 'contribution'.")
     _check(parameters)
+    if model.encoder is not None:
+        _check_pairs(requested, parameters["maps"])
     counts = {name: whole(name, parameters[name], least, most) for name, (least, most) in COUNTS.items()}
     kept = _kept(requested, named, parameters["maps"])
     if any(values.get("sources") is not None for values in parameters_of(options).values()):
@@ -147,6 +151,11 @@ def planned(model: Model, measures: str | Options | Iterable[str | Options], **p
 
 def _of_predictions(model: Model, named: Sequence[str | Options], parameters: Mapping[str, Any]) -> Plan:
     """A run about what predictions rest on; where no layer is named, on the embeddings' output, layer 0."""
+    if model.encoder is None and model.reads != TEXT:
+        raise Unsupported(
+            f"A run about predictions is of tokens, and {textless(model.model)}; whence.why explains its classes, one"
+            " input at a time."
+        )
     others = [name for name in named if not isinstance(name, str) or name not in PREDICTIONS]
     if others:
         raise BadInput(
@@ -163,7 +172,7 @@ def _of_predictions(model: Model, named: Sequence[str | Options], parameters: Ma
         measures=(WHY,),
         variables=tuple(measures_of(model, list(variables))),
         options={},
-        layers=tuple(sorted(set(layers(chosen, 0, model.anatomy.layers, some=True)))),
+        layers=tuple(sorted(set(layers(chosen, 0, model.anatomy.chained, some=True)))),
         by=(),
         maps=False,
         too_long=parameters["too_long"],
@@ -185,6 +194,19 @@ def _kept(requested: Mapping[str, Variable], names: Sequence[str | Options], map
         if name not in kept and (name in names or owners()[name] not in measured):
             raise BadInput(f"{name!r} is stored beside the map it is the error of; ask for maps=True (--maps).")
     return tuple(kept)
+
+
+def _check_pairs(requested: Mapping[str, Variable], maps: bool) -> None:
+    """Of an encoder-decoder there are the rows that go over both texts."""
+    if maps:
+        raise BadInput("Maps over two texts are not kept (maps=True); whence.measure gives them, pair by pair.")
+    for name, variable in requested.items():
+        if owners()[name] not in TOGETHER | CHAINED or row_axes(variable) not in (MAP, BY_TOKEN):
+            known = ", ".join(sorted(TOGETHER | CHAINED))
+            raise Unsupported(
+                f"A run over pairs has what goes over both texts ({known}), and {name!r} was asked for; ask"
+                " whence.measure for it."
+            )
 
 
 def _layers(layers: int | Iterable[int] | None, requested: Mapping[str, Variable], anatomy: Anatomy) -> list[int]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from whence.corpus.annotate import Coded
 from whence.corpus.plan import Plan
 from whence.corpus.run_tables import sentence_table
+from whence.models.given_pair import STACKS
 from whence.models.load import Model
 from whence.models.vocabulary import pieces
 from whence.sentence.question import Question
@@ -40,6 +41,11 @@ class Prediction:
     def best(self, name: str) -> object:
         return self.arrays[f"alternative_{name}"][self.number, 0].item()
 
+    def stack(self, source: int) -> str | None:
+        """Which of two stacks reads it."""
+        border = self.question.encoded.batch.split
+        return None if border is None else STACKS[source >= border]
+
     def in_answer(self, source: int) -> bool:
         return self.question.answer is not None and source >= self.question.answer
 
@@ -68,6 +74,7 @@ SOURCES: dict[str, tuple[pa.DataType, Callable[[Prediction, int], object]]] = {
     "source_token_id": (pa.int32(), lambda prediction, source: int(prediction.sentence.encoded.batch.ids[0, source])),
     "source_word": (pa.string(), lambda prediction, source: prediction.sentence.encoded.words[source]),
     "source_is_special": (pa.bool_(), lambda prediction, source: prediction.sentence.encoded.special[source]),
+    "source_stack": (pa.string(), lambda prediction, source: prediction.stack(source)),
     "source_is_answer": (pa.bool_(), lambda prediction, source: prediction.in_answer(source)),
 }
 

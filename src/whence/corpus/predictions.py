@@ -1,8 +1,9 @@
 """Why every token of a corpus's answers was predicted: the part of a run that asks `whence.why` of each sentence.
 
-A sentence is a cloze (its mask is asked about), a prompt with labels["answer"] (every token of it), or a prompt alone
-(the token behind it). Its tables are about predictions and not about tokens, so that it is no measure among the others
-but a worker of its own, which every engine runs in the same way.
+A sentence is a cloze (its mask is asked about), a prompt with labels["answer"] (every token of it), a source with its
+answer (of an encoder-decoder, every token of that), or a prompt alone (the token behind it). Its tables are about
+predictions and not about tokens, so that it is no measure among the others but a worker of its own, which every engine
+runs in the same way.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ from whence.errors import BadInput
 from whence.measures.flow.plan import planned
 from whence.models.load import Model
 from whence.models.memory import claim, resident
-from whence.sentence.question import Answer, Question, question
+from whence.sentence.question import Answer, Question, question, question_of_both
 from whence.sentence.why import accounted
 from whence.text.sentence import Sentence
 
@@ -74,7 +75,7 @@ class Explainer:
             "skipped": prepared.skipped,
         }
         sentences = [
-            coded(number, question.encoded, self.model.tokenizer)
+            coded(self.model, number, question.encoded)
             for number, question in zip(prepared.numbers, prepared.questions, strict=True)
         ]
         answers = list(zip(sentences, prepared.questions, prepared.arrays, strict=True))
@@ -102,6 +103,12 @@ class Prepared:
 
 def asked_of(model: Model, sentence: Sentence, truncate: bool) -> Question:
     """What is to be explained of a sentence: its mask, its answer, or the next token."""
+    if model.encoder is not None:
+        answer = sentence.labels.get("answer", sentence.pair)
+        given = sentence.text if answer is not None else (sentence.text, "")
+        asked = question_of_both(model, given, None, None, Answer(answer), truncate)
+        texts = replace(sentence, words=asked.encoded.sentence.words, pair=answer or "")
+        return replace(asked, encoded=replace(asked.encoded, sentence=texts))
     if not sentence.turns and not sentence.ids and masks(model, sentence):
         return (_behind if model.anatomy.causal else _masked)(model, sentence, truncate)
     if not model.anatomy.causal:

@@ -56,7 +56,8 @@ def run(
     Args:
         model: a loaded model; or a list of models and of names, as `whence.study` takes them, each with a run in a
             folder of its own, loaded one at a time, for `whence.open_runs`
-        corpus: any iterable of texts, pairs or sentences; `whence.read` gives one
+        corpus: any iterable of texts, pairs or sentences, or of files where the model reads pictures or sounds;
+            `whence.read` gives one. An encoder-decoder takes pairs of a source and its answer
         measures: names or options, as `whence.measure` takes them; or "why" alone, for what clozes and answers rest on
         out: the folder of the run
         engine: "local", or "ray"
@@ -88,7 +89,7 @@ def run(
         options |= {"layers": layers, "maps": maps, "neighbours": neighbours, "by": by, "too_long": too_long}
         options |= {"part_size": part_size, "batch_tokens": batch_tokens, "total": total, "progress": progress}
         return _each(model, corpus, measures, out, options)
-    model = loaded(model)
+    model = loaded(model, two_stacks=True)
     sentences(corpus)
     measure_parts = engine_named(engine)
     store = at(out)

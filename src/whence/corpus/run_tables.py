@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from whence.corpus.annotate import Coded
-from whence.corpus.word_pairs import Pair
+from whence.corpus.word_pairs import ACROSS, Pair
 from whence.models.encode import LABELS
 
 # for every sentence: column -> measured values, layer x token or layer x pair
@@ -53,7 +53,7 @@ PAIRS: dict[str, tuple[pa.DataType, Callable[[Coded, Pair], object]]] = {
     "coreferent": (pa.bool_(), lambda coded, pair: pair.coreferent),
     "target_index": (pa.int32(), lambda coded, pair: pair.target),
     "source_index": (pa.int32(), lambda coded, pair: pair.source),
-    "distance": (pa.int32(), lambda coded, pair: pair.source - pair.target),
+    "distance": (pa.int32(), lambda coded, pair: None if pair.kind == ACROSS else pair.source - pair.target),
     "target_position": (pa.int32(), lambda coded, pair: coded.pieces[pair.target][0]),
     "source_position": (pa.int32(), lambda coded, pair: coded.pieces[pair.source][0]),
     "target_word": (pa.string(), lambda coded, pair: coded.sentence.word(pair.target)),
@@ -80,10 +80,10 @@ def sentence_table(sentences: Sequence[Coded]) -> pa.Table:
 
 
 def token_table(sentences: Sequence[Coded], values: Values, layers: Sequence[int], names: Sequence[str]) -> pa.Table:
-    """One row per token and layer: sentence by sentence, layer by layer, token by token."""
-    counts = [len(coded) for coded in sentences]
+    """One row per token that has one and layer: sentence by sentence, layer by layer, token by token."""
+    counts = [len(coded) - coded.first for coded in sentences]
     about = {
-        name: pa.array([value for coded in sentences for value in of(coded)], type=kind)
+        name: pa.array([value for coded in sentences for value in of(coded)[coded.first :]], type=kind)
         for name, (kind, of) in TOKENS.items()
     }
     return _by_layer(about, counts, values, layers, names)

@@ -17,9 +17,11 @@ def quantities(unit: str) -> tuple[str, ...]:
 
 
 def summaries(
-    maps: Float[Tensor, "b x t s"], unit: str, classes: Float[Tensor, "b s c"]
+    maps: Float[Tensor, "b x t s"], unit: str, classes: Float[Tensor, "b s c"], first: int = 0
 ) -> dict[str, Float[Tensor, "b x t"] | Bool[Tensor, "b x t"] | Float[Tensor, "b x t c"]]:
     """Quantity -> value per target; `x` is heads or layers. Rows of positive maps are divided by their sums first.
+
+    The first target is the source `first`.
 
     own          m_ii
     own_largest  m_ii >= m_ij for every j             (positive maps only)
@@ -27,7 +29,7 @@ def summaries(
     to           sum of m_ij over the sources j of each class; NaN in a sentence that has none
     """
     rows = shares(maps) if unit in POSITIVE else maps
-    own = rows.diagonal(dim1=-2, dim2=-1)
+    own = rows.diagonal(first, dim1=-2, dim2=-1)
     absent = (classes.sum(dim=1) == 0)[:, None, None]
     by_quantity = {"own": own, TO: (rows @ classes[:, None]).masked_fill(absent, torch.nan)}
     if unit in POSITIVE:

@@ -8,6 +8,7 @@ from whence.text.readers.pairs import head
 from whence.text.sentence import Sentence
 
 NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
+ACROSS = "across"  # from the answer of an encoder-decoder to its source
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,22 @@ class Pair:
 
 
 def pairs(coded: Coded, neighbours: int) -> list[Pair]:
-    """All pairs whose words have tokens, in both directions."""
+    """All pairs whose words have tokens, in both directions; of an encoder-decoder those of words of the answer."""
     every = (*_coreference(coded.sentence), *_dependency(coded.sentence), *_neighbours(coded, neighbours))
-    return [pair for pair in every if pair.target in coded.pieces and pair.source in coded.pieces]
+    known = [pair for pair in every if pair.target in coded.pieces and pair.source in coded.pieces]
+    if not coded.first:
+        return known
+    words = coded.sentence.words
+    return [*(pair for pair in known if words[pair.target].in_pair), *_across(coded)]
+
+
+def _across(coded: Coded) -> Iterator[Pair]:
+    """Every word of the answer with every word of the source."""
+    words = coded.sentence.words
+    for target in coded.pieces:
+        for source in coded.pieces if words[target].in_pair else ():
+            if not words[source].in_pair:
+                yield Pair(ACROSS, target, source)
 
 
 def _coreference(sentence: Sentence) -> Iterator[Pair]:

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from whence.corpus import run_tables
-from whence.corpus.annotate import Coded, coded
-from whence.corpus.measure_batch import Measured, measured
+from whence.corpus.annotate import Coded, read
+from whence.corpus.measure_batch import FROM_SOURCE, Measured, measured
 from whence.corpus.part_moments import Collected, groups_of
 from whence.corpus.parts import Part
 from whence.corpus.plan import Plan, columns
@@ -21,7 +21,7 @@ from whence.errors import BadInput, TooLong
 from whence.measures.registry import BY_HEAD, HEADS, owners, variables
 from whence.measures.registry import measures as registered
 from whence.models.batching import batches
-from whence.models.encode import encode
+from whence.models.inputs import TEXT
 from whence.models.load import Model
 from whence.models.memory import claim, resident
 from whence.sentence.measure import MEMORY, needs
@@ -81,19 +81,17 @@ class Worker:
         kept, skipped = [], []
         for number, sentence in enumerate(part.sentences, part.first):
             try:
-                encoded = encode(
-                    self.model.anatomy, self.model.tokenizer, sentence, truncate=self.plan.too_long == "truncate"
-                )
+                kept.append(read(self.model, number, sentence, truncate=self.plan.too_long == "truncate"))
             except BadInput as error:
                 if self.plan.too_long != "skip":
                     raise BadInput(named(number, sentence, error)) from error
                 skipped.append({"sentence": number, "why": str(error)})
-            else:
-                kept.append(coded(number, encoded, self.model.tokenizer))
         return kept, skipped
 
     def _rows(self, longest: int) -> int:
-        """How many sentences of this length are measured together."""
+        """How many sentences of this length are measured together; pairs, pictures and sounds one at a time."""
+        if self.model.encoder is not None or self.model.reads != TEXT:
+            return 1
         return min(self.plan.batch_tokens // longest, BATCH_BYTES // self._bytes(longest))
 
     def _bytes(self, tokens: int) -> int:
@@ -166,12 +164,14 @@ class _Results:
         source = [order[pair.source] for pair in own_pairs]
         mean, length = sentence.averaging, len(sentence)
         return {
-            name: (mean @ batch.maps[name][row, :, :length, :length] @ mean.T)[:, target, source]
+            name: (mean[:, sentence.first :] @ batch.maps[name][row, :, :length, :length] @ mean.T)[:, target, source]
             for name in self.plan.map_names
         }
 
     def tables(self) -> dict[str, Any]:
-        layers, names = self.plan.layers, self.plan.token_columns
+        layers = self.plan.layers
+        beside = [name for name in (self.tokens[0] if self.tokens else {}) if name.endswith(FROM_SOURCE)]
+        names = [*self.plan.token_columns, *beside]
         tables = {
             "sentences": run_tables.sentence_table(self.sentences),
             "tokens": run_tables.token_table(self.sentences, self.tokens, layers, names),

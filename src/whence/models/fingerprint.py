@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from whence.models.affine import adapters
+from whence.models.inputs import TEXT
 from whence.models.load import Model
 from whence.models.pieces import devices_of, fetched
 from whence.text.sentence import Sentence
@@ -70,8 +71,15 @@ def described(model: Model) -> dict[str, Any]:
 
 def hashed(model: Model) -> dict[str, Any]:
     """The description and, byte by byte, everything that the model's numbers depend on."""
-    hashes = {"weights_sha256": weights_sha256(model), "tokenizer_sha256": tokenizer_sha256(model.tokenizer)}
+    hashes = {"weights_sha256": weights_sha256(model), "tokenizer_sha256": _reader_sha256(model)}
     return described(model) | hashes
+
+
+def _reader_sha256(model: Model) -> str:
+    """Of the tokenizer; where a model reads no text, of the settings of its processor."""
+    if model.encoder is not None or model.reads == TEXT:
+        return tokenizer_sha256(model.tokenizer)
+    return hashlib.sha256(_json(None if model.processor is None else model.processor.to_dict())).hexdigest()
 
 
 @cache

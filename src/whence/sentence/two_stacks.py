@@ -98,14 +98,19 @@ def measure_both(
     if needed is not None:
         memory = one.claimed(needed, model, len(pair.together.tokens), memory_limit, lambda: one.REMEDY)
         settings = replace(settings, memory=memory)
-    with torch.autocast(model.device.type, enabled=False):
-        halves = _by_blocks(settings, options, own) | _by_chain(settings, options, own)
+    halves = halves_of(settings, options, own)
     about = provenance(model, options, parameters_of(options))
     about |= {"text": pair.source.sentence.text, "prefix": pair.prefix.sentence.text}
     sides = {side: _labelled(side, halves, own, pair, settings).assign_attrs(about) for side in SIDES}
     return xarray.DataTree.from_dict(
         {"/": xarray.Dataset(attrs=about), "encoder": encoder, **dict(reversed(sides.items()))}
     )
+
+
+def halves_of(settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable]) -> Halves:
+    """What the answer's tokens have from the source and from each other: layer first, then any batch."""
+    with torch.autocast(settings.anatomy.model.device.type, enabled=False):
+        return _by_blocks(settings, options, own) | _by_chain(settings, options, own)
 
 
 def _of_each(layers: Sequence[int], depths: tuple[int, int]) -> list[list[int] | None]:

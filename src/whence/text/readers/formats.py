@@ -46,6 +46,11 @@ FORMATS = {
     "gap": Format("GAP: an ambiguous pronoun and two names", f"{_HERE}.gap:gap"),
     "lama": Format("LAMA: clozes with their answers", f"{_HERE}.lama:lama"),
     "prompts": Format("prompts with their answers, or chats", f"{_HERE}.prompts:prompts"),
+    "files": Format(
+        "pictures and sounds, one to a file",
+        f"{_HERE}.files:files",
+        (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".wav"),
+    ),
     "hf": Format(
         "a dataset of the Hugging Face Hub, a folder of one, Parquet or Arrow",
         f"{_HERE}.hub:hub",
@@ -68,6 +73,7 @@ def by_ending(path: str) -> str:
         if bare.lower().endswith(row.endings):
             return name
     if Path(path).is_dir():
-        raise BadInput(f"{path!r} is a folder; name its files, as in {str(PurePath(path, '*.txt'))!r}.")
+        ending = next((file.suffix for file in sorted(Path(path).iterdir()) if file.suffix), ".txt")
+        raise BadInput(f"{path!r} is a folder; name its files, as in {str(PurePath(path, f'*{ending}'))!r}.")
     known = ", ".join(formats())
     raise BadInput(f"The format of {path!r} is not known from its name; put one in front, as in text:{path}: {known}.")
