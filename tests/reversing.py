@@ -1,9 +1,12 @@
-"""A small encoder-decoder that has learnt to write letters backwards: it is known which one each token copies."""
+"""A small encoder-decoder that has learnt to write letters backwards: it is known which one each token copies.
+
+`python -m tests.reversing` trains it again and writes its weights, in half precision, into samples: half a minute.
+"""
 
 from pathlib import Path
 
 import torch
-from filelock import FileLock
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
@@ -11,6 +14,7 @@ from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTok
 LETTERS = "abcdefghijklmnopqrstuvwx"
 SPECIAL = ("[PAD]", "[BOS]", "[EOS]", "[START]")
 FIRST, START = len(SPECIAL), SPECIAL.index("[START]")
+WEIGHTS = Path(__file__).parent / "samples" / "reversing.safetensors"
 STEPS, ROWS, RATE = 1000, 32, 3e-3
 SHAPE = {"d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128}
 HEADS = {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": 32, "dropout": 0.0}
@@ -37,13 +41,22 @@ def begun(targets: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.full_like(targets[:, :1], START), targets[:, :-1]], dim=1)
 
 
-def trained() -> BartForConditionalGeneration:
-    """Half a minute of one core; the same every time."""
+def untrained() -> BartForConditionalGeneration:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         config = BartConfig(vocab_size=FIRST + len(LETTERS), **SHAPE, **HEADS, **IDS, forced_eos_token_id=None)
-        model = BartForConditionalGeneration(config)
-    generator = torch.Generator().manual_seed(0)
+        return BartForConditionalGeneration(config)
+
+
+def trained() -> BartForConditionalGeneration:
+    model = untrained()
+    weights = {name: weight.float() for name, weight in load_file(WEIGHTS).items()}
+    assert not model.load_state_dict(weights, strict=False).unexpected_keys
+    return model.eval()
+
+
+def main() -> None:
+    model, generator = untrained(), torch.Generator().manual_seed(0)
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=STEPS)
     for _ in range(STEPS):
@@ -55,15 +68,8 @@ def trained() -> BartForConditionalGeneration:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-    return model.eval()
+    save_file({name: weight.detach().half() for name, weight in model.named_parameters()}, WEIGHTS)
 
 
-def folder(shared: Path) -> Path:
-    """The model as a checkpoint, trained once for all test processes."""
-    found = shared / "reversing"
-    with FileLock(shared / "reversing.lock"):
-        if not found.exists():
-            trained().save_pretrained(shared / "unfinished-reversing")
-            tokenizer().save_pretrained(shared / "unfinished-reversing")
-            (shared / "unfinished-reversing").rename(found)
-    return found
+if __name__ == "__main__":
+    main()

@@ -1,21 +1,18 @@
 """A model that writes letters backwards copies each from a known place: contributions and shares have to find it."""
 
-import os
-
 import numpy as np
 import pytest
 import torch
 
 import whence
-from tests.reversing import begun, folder, words
+from tests.reversing import begun, tokenizer, trained, words
 
-WORDS = 20
+WORDS = 8
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    shared = tmp_path_factory.getbasetemp()
-    return whence.load(folder(shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared))
+def model():
+    return whence.load(trained(), tokenizer())
 
 
 @pytest.fixture(scope="module")

@@ -152,9 +152,11 @@ def test_what_is_asked_for_is_a_part_of_the_whole(bert, exact):
     torch.testing.assert_close(ones.norms, gradient(bert, batch([TOKENS])).norms[[1]][..., [3]])
 
 
-@pytest.mark.parametrize("norm", ["frobenius", "spectral"])
-@pytest.mark.parametrize("start", ["embedding", "sum"])
-@pytest.mark.parametrize("name", ["bert", "electra", "llama", "gemma2", "phi", "mixtral", "xlnet", "mamba"])
+@pytest.mark.parametrize(
+    ("name", "start", "norm"),
+    [(name, "embedding", "frobenius") for name in ("bert", "llama", "gemma2", "phi", "mixtral", "xlnet", "mamba")]
+    + [("bert", "sum", "spectral"), ("electra", "sum", "frobenius"), ("llama", "embedding", "spectral")],
+)
 def test_few_targets_are_pulled_to_the_same_numbers(name, start, norm):
     """Pulled from one target of one layer, or of several, as pushed from all sources."""
     anatomy, given = locate(build(name)), batch([TOKENS])

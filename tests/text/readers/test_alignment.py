@@ -39,9 +39,9 @@ def coded(request, builtin, sample):
 
 
 @pytest.mark.parametrize("name", SIX)
-@pytest.mark.parametrize(("corpus", "words"), [("treebank", 75), ("gum", 28_119)])
-def test_every_word_is_recovered_from_its_tokens(request, name, coded, corpus, words):
-    encode, sentences = coded(name), request.getfixturevalue(corpus)
+@pytest.mark.parametrize(("corpus", "every"), [("treebank", 1), ("gum", 15)])
+def test_every_word_is_recovered_from_its_tokens(request, name, coded, corpus, every):
+    encode, sentences = coded(name), request.getfixturevalue(corpus)[::every]
     aligned = [encode(sentence) for sentence in sentences]
     for sentence, found in zip(sentences, aligned, strict=True):
         assert found.sentence is sentence
@@ -51,7 +51,7 @@ def test_every_word_is_recovered_from_its_tokens(request, name, coded, corpus, w
         for token, special in enumerate(found.special):
             assert special == (found.parts[token] is None) == (found.spans[token] is None)
             assert not special or not found.words_over[token]
-    assert sum(len(found.tokens_of_words) for found in aligned) == words
+    assert sentences and all(len(found.tokens_of_words) == len(found.sentence.words) for found in aligned)
     _check_pieces_of_mentions(aligned)
 
 

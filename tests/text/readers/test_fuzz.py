@@ -237,7 +237,7 @@ def broken(draw, format: str) -> bytes:
 
 @pytest.mark.parametrize("format", RECORDS)
 def test_every_record_is_read_or_counted(tmp_path, format):
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(broken(format))
     def check(content: bytes) -> None:
         source = write(tmp_path, format, content)
@@ -257,7 +257,7 @@ def test_every_record_is_read_or_counted(tmp_path, format):
 
 @pytest.mark.parametrize("format", RECORDS)
 def test_any_bytes_at_all(tmp_path, format):
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.binary(max_size=300))
     def check(content: bytes) -> None:
         try:
@@ -268,7 +268,7 @@ def test_any_bytes_at_all(tmp_path, format):
     check()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1), min_size=1, max_size=5))
 def test_csv_cells_come_back(tmp_path, texts):
     import csv
