@@ -38,6 +38,8 @@ PICTURES: dict[str, tuple[str, dict]] = {
     "dinov2": ("dinov2", PICTURE),
     "dinov2-gated": ("dinov2", PICTURE | {"use_swiglu_ffn": True}),
     "dinov2_with_registers": ("dinov2_with_registers", PICTURE),
+    "dinov3": ("dinov3_vit", PICTURE | {"num_register_tokens": 2, "layerscale_value": 0.5}),
+    "dinov3-gated": ("dinov3_vit", PICTURE | {"use_gated_mlp": True}),
     "beit": ("beit", PICTURE | {"use_relative_position_bias": True}),
     "beit-plain": ("beit", PICTURE | {"use_mean_pooling": False, "layer_scale_init_value": 0.0}),
     "clip_vision_model": ("clip_vision_model", PICTURE),

@@ -24,7 +24,7 @@ from whence.errors import BadInput, Unsupported, VerificationFailed
 
 PIXELS = {"pixel_values": torch.rand(1, 3, 24, 24, generator=torch.Generator().manual_seed(3))}
 SAMPLES = {"input_values": torch.randn(1, 320, generator=torch.Generator().manual_seed(4))}
-CLASSIFIERS = [name for name in PICTURES if name not in ("deit", *towers.WITHIN)]
+CLASSIFIERS = [name for name in PICTURES if name not in ("deit", "dinov3", "dinov3-gated", *towers.WITHIN)]
 OF_SOUNDS = [AutoModelForAudioClassification, AutoModelForAudioFrameClassification, AutoModelForCTC]
 KINDS = {
     "deit": lambda: built("deit", AutoModelForImageClassification._model_mapping[_config("deit")][0]),
@@ -153,12 +153,13 @@ def test_a_tower_alone_says_what_can_be_asked():
         whence.why(whence.load(build("vit")), PIXELS)
 
 
-def test_two_pictures_by_one_tower():
-    model = whence.load(build("dinov2_with_registers"))
+@pytest.mark.parametrize(("name", "specials"), [("dinov2_with_registers", 5), ("dinov3", 3)])
+def test_two_pictures_by_one_tower(name, specials):
+    model = whence.load(build(name))
     other = {"pixel_values": 1 - PIXELS["pixel_values"]}
     ds = whence.why(model, PIXELS, similar_to=other, pooling="patches")
     with torch.no_grad():
-        vectors = [model.model(**each).last_hidden_state[0, 5:].mean(dim=0) for each in (PIXELS, other)]
+        vectors = [model.model(**each).last_hidden_state[0, specials:].mean(dim=0) for each in (PIXELS, other)]
     assert ds.logit.item() == pytest.approx(float(torch.cosine_similarity(*vectors, dim=0)), rel=1e-4)
     assert far(ds) < 1e-5 and ds.predicted_token.item() == "the other picture"
 

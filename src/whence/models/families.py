@@ -241,6 +241,11 @@ DINOV2 = replace(
 )
 DINOV2_GATED = replace(DINOV2, mlp=Mlp("mlp.gate_proj", "mlp.act_fn", "mlp.down_proj", linear="mlp.up_proj"))
 DINOV2_EITHER = Either(attrgetter("use_swiglu_ffn"), {False: DINOV2, True: DINOV2_GATED})
+DINOV3 = replace(DINOV2, mlp=Mlp("mlp.up_proj", "mlp.act_fn", "mlp.down_proj"), final_norm="norm")
+DINOV3_EITHER = Either(
+    attrgetter("use_gated_mlp"),
+    {False: DINOV3, True: replace(DINOV3, mlp=DINOV2_GATED.mlp)},
+)
 BEIT = replace(VIT, layer_scales=("lambda_1", "lambda_2"))
 BEIT_OF_PATCHES = replace(BEIT, classes=ClassPaths(("{base}.pooler.layernorm", "classifier"), "patches"))
 BEIT_EITHER = Either(attrgetter("use_mean_pooling"), {False: BEIT, True: BEIT_OF_PATCHES})
@@ -597,6 +602,7 @@ FAMILIES: dict[str, Family | Either] = {
     "ijepa": replace(VIT, classes=replace(OF_FIRST, pooled="mean")),
     "dinov2": DINOV2_EITHER,
     "dinov2_with_registers": DINOV2_EITHER,
+    "dinov3_vit": DINOV3_EITHER,
     "beit": BEIT_EITHER,
     "clip_vision_model": replace(CLIP, final_norm=None, classes=OF_PATCHES),
     "metaclip_2_vision_model": replace(CLIP, final_norm=None, classes=OF_PATCHES),

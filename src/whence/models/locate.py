@@ -128,6 +128,12 @@ class _Witness:
         return {module: outermost(linear, parents) for module, linear in linears.items()}
 
 
+def _base(model: PreTrainedModel, batch: Batch) -> PreTrainedModel:
+    """The model without its head; DINOv3 calls a part that reads no picture by that name."""
+    base = model.base_model
+    return base if (batch.inputs or {}).keys() <= accepted(base) else model
+
+
 def _watched(model: PreTrainedModel, seam: str) -> _Witness:
     batch = probe(model)
     witness = _Witness(tokens=batch.ids.shape[1])
@@ -139,7 +145,7 @@ def _watched(model: PreTrainedModel, seam: str) -> _Witness:
         for module in {parents[linear] for linear in consumers if linear in parents and wraps(parents[linear], linear)}:
             hooks.callback(module.register_forward_pre_hook(here(witness.entered)).remove)
         try:
-            run(model.base_model, batch)
+            run(_base(model, batch), batch)
         except (RuntimeError, TypeError, ValueError) as error:  # it ran before, without hooks
             raise Unsupported(
                 f"{type(model).__name__} runs as it is, but not with eager attention ({reason_of(error)}), so its"
@@ -236,7 +242,7 @@ def _in_turn(model: PreTrainedModel) -> tuple[nn.Module, ...]:
     with ExitStack() as hooks, borrowed(model, seam=None), torch.no_grad():
         for module in {element for part in lists for element in part}:
             hooks.callback(module.register_forward_pre_hook(here(called), with_kwargs=True).remove)
-        run(model.base_model, batch)
+        run(_base(model, batch), batch)
     candidates = [part for part in lists if len(part) and all(calls[element] == 1 for element in part)]
     if not candidates:
         raise Unsupported(_unseen(model))
