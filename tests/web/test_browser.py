@@ -249,7 +249,7 @@ def test_the_sentence_is_perturbed(visit):
 def test_a_change_that_is_estimated_says_so(visit):
     page = visit("perturb", model="whence/builtin", text=CAT, token=2, field="contribution")
     page.click("button:has-text('Mask “cat”')")
-    page.wait_for_selector("#perturb .subtitle:has-text('These are estimates; the first is known to ± ')")
+    page.wait_for_selector("#perturb .subtitle:has-text('~: estimates, with standard errors of')")
     page.select_option("#perturb select", "mixing attn_w")
     page.wait_for_selector("#perturb .subtitle:not(:has-text('estimates'))")
 

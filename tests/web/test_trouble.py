@@ -50,7 +50,7 @@ def test_what_is_not_kept_any_more_is_measured_again(page, server, tmp_path):
 
 def test_pictures_of_another_sentence_are_told_apart(page, tmp_path):
     measure(page, LONG)
-    page.wait_for_selector(".alarm:has-text('by ticking “cut off what is longer than the model takes” under More')")
+    page.wait_for_selector(".alarm:has-text('by ticking “cut off what is longer than the model takes” under Options')")
     assert CAT in page.inner_text(".apart") and page.locator(".stale .token").count() == 9
     page.click(".token >> nth=3")
     assert (state_of(page)["text"], state_of(page)["token"]) == (CAT, "3")

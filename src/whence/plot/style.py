@@ -149,7 +149,7 @@ LM_HEAD = {
     "ask": "Put [MASK] in the place of a word, or ask what the model expects at the chosen token.",
     "picture": "Best tokens after each step of the head",
     "layers": "The same head after every layer",
-    "agreement": "Agreement of the stages: Spearman correlation over the vocabulary",
+    "agreement": "Agreement of the steps: Spearman correlation over the vocabulary",
 }
 
 # what is said of rows that rest on the first token

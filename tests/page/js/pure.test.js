@@ -6,6 +6,7 @@ import { test } from "node:test";
 
 import { aligned } from "../../../src/whence/page/js/core/align.js";
 import {
+  apart,
   byLayer,
   error,
   estimated,
@@ -247,6 +248,10 @@ test("numbers are said to be estimates where they are, with the largest error", 
   assert.equal(estimated(some, "one"), "~: estimates, with standard errors of 2.0\u00a0% at most.");
   assert.equal(estimated(some, "other"), "");
   assert.equal(estimated(some, "none"), "");
+});
+
+test("words that are written alike carry their places in a sentence", () => {
+  assert.deepEqual(apart(["the", "keys", "the"], [1, 2, 4]), ["“the” at 1", "“keys”", "“the” at 4"]);
 });
 
 test("a model on somebody's disk is called by the end of its path", () => {

@@ -41,7 +41,7 @@ const NAMES = {
   flow: ["Flow", "What does a token go back to, and by which way?"],
   maps: ["Who from whom", "Who takes how much from whom?"],
   heads: ["Heads", "What do the heads do?"],
-  prediction: ["LM head", "What is predicted, and since when?"],
+  prediction: ["Step by step", "What does each layer, and each step of the LM head, predict?"],
   bridge: ["Both sides", "Where did one hidden token come from, and what is it disposed to say?"],
   perturb: ["What if", "What does a change of the sentence change?"],
   compare: ["Compare", "Do two measures, or two models, agree?"],

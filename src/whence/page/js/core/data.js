@@ -37,6 +37,7 @@ import { number, percent } from "./scale.js";
 
 const MISSING = -32768; // NaN among int16 steps
 const KEPT = 2 ** 24; // values kept unpacked
+const MOST_READ = 64; // arrays kept of one variable
 
 /**
  * `bytes` holds the arrays when they came beside the payload; `before` is the same sentence with fewer measures.
@@ -110,9 +111,20 @@ function product(left, right, columns) {
 
 /**
  * A number for every layer and token, layer by layer; sources are those of the token.
- * @param {Data} data @param {Field} field @param {number} token
+ * @param {Data} data @param {Field} field @param {number} token @returns {Float32Array}
  */
-export function values(data, { variable, read, place }, token) {
+export function values(data, field, token) {
+  const { variable, read, place } = field,
+    key = `${read} ${place} ${read === "row" ? token : ""}`,
+    kept = numbersRead.get(data.variables[variable]) ?? new Map();
+  numbersRead.set(data.variables[variable], kept);
+  if (kept.size > MOST_READ) kept.clear();
+  if (!kept.has(key)) kept.set(key, numbersOf(data, field, token));
+  return kept.get(key);
+}
+const numbersRead = new WeakMap(); // of each variable what was read of it: the same array is drawn again as it was
+
+function numbersOf(data, { variable, read, place }, token) {
   if (read === "values") return plane(data.variables[variable], place);
   const width = data.tokens.length,
     found = new Float32Array(data.layers.length * width);
@@ -285,6 +297,15 @@ export function title(data, name) {
 // direction changes nothing around it.
 export function called(data, place) {
   return `\u2068${cut(data.tokens[place].shown.replace(/^▁(?!$)/, ""), 40)}\u2069`;
+}
+
+/**
+ * Names as they stand in one sentence: those that are written alike carry their places.
+ * @param {string[]} names @param {ArrayLike<number>} places
+ */
+export function apart(names, places) {
+  const alone = (name) => names.indexOf(name) === names.lastIndexOf(name);
+  return names.map((name, at) => `“${name}”${alone(name) ? "" : ` at ${places[at]}`}`);
 }
 
 export function cut(text, most) {

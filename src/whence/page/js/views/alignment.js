@@ -2,7 +2,7 @@
 // Alignment: the words of a source above, those of its answer below, ribbons between them as wide as the shares.
 
 import { betweenLayout, carrying, linked, outline, ribbonsBetween } from "../core/between.js";
-import { border, called, cut, lacking, listed, map, perHead as byHead, title, wording } from "../core/data.js";
+import { apart, border, called, cut, lacking, listed, map, perHead as byHead, title, wording } from "../core/data.js";
 import { MONO, SANS, fitted, h, once, select, slider, svg, textWidth } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
@@ -79,9 +79,13 @@ function said(data, [first]) {
 /** @param {Data} data @param {Picture} picture @param {State} state */
 function finding(data, { all, sources, targets, here, name }, { layer }) {
   const { when, verb, to } = wording(data, name),
-    parts = strongest(all, "target", here)
-      .slice(0, NAMED)
-      .map(({ source, share }) => `${percent(share)} ${to} “${said(data, sources[source])}”`);
+    best = strongest(all, "target", here).slice(0, NAMED),
+    words = best.map(({ source }) => sources[source]),
+    names = apart(
+      words.map((word) => said(data, word)),
+      words.map(([first]) => first),
+    ),
+    parts = best.map(({ share }, at) => `${percent(share)} ${to} ${names[at]}`);
   return `${when} layer ${data.layers[layer]}, “${said(data, targets[here])}” ${verb} ${listed(parts)}`;
 }
 

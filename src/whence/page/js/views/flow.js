@@ -2,7 +2,19 @@
 // Flow: tokens are columns, layers rows, the input at the bottom; links show what rises from one layer to the next.
 
 import { bundled, isBundle, single, sum } from "../core/bundle.js";
-import { called, error, errorsOf, estimated, largest, listed, part, shares, sinking, title } from "../core/data.js";
+import {
+  apart,
+  called,
+  error,
+  errorsOf,
+  estimated,
+  largest,
+  listed,
+  part,
+  shares,
+  sinking,
+  title,
+} from "../core/data.js";
 import { perHead as byHead, wording } from "../core/data.js";
 import { MONO, SANS, fitted, h, once, select, slider, textWidth } from "../core/dom.js";
 import { figure } from "../core/figure.js";
@@ -124,8 +136,13 @@ function options(data) {
 function finding(data, { net, sink }, name, state) {
   const format = part(data, name),
     own = sink ? Float32Array.from(net.input, (share, at) => (at ? share : 0)) : net.input;
-  const parts = largest(own, 3, 0.005).map(
-    (source) => `${source === state.token ? "itself" : `“${called(data, source)}”`} (${format(net.input[source])})`,
+  const best = largest(own, 3, 0.005),
+    names = apart(
+      best.map((source) => called(data, source)),
+      best,
+    );
+  const parts = best.map(
+    (source, at) => `${source === state.token ? "itself" : names[at]} (${format(net.input[source])})`,
   );
   const rest = sink ? `; ${format(net.input[0])} to the ${data.sinks.words.label}` : "";
   return `“${called(data, state.token)}” in layer ${data.layers[state.layer]} goes back to ${listed(parts)}${rest}`;

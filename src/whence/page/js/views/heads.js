@@ -208,7 +208,7 @@ function interact({ frame, mark }, data, state, name, at) {
   frame.setAttribute("aria-label", `All heads. Arrow keys move; Enter opens the map. Now at ${now}`);
   walkable(frame, {
     at,
-    describe: (cell) => `${describe(cell)}\nclick to ${small ? "see this layer larger" : "open in Maps"}`,
+    describe: (cell) => `${describe(cell)}\nclick to ${small ? "see this layer larger" : "open in Who from whom"}`,
     pick: small ? go : open,
     open,
     keys: {

@@ -55,16 +55,13 @@ export function render(container, story, palette, choose, level = "h1") {
   if (parts.told !== story.because) parts.because.replaceChildren(...explained(story.because, story.terms));
   parts.told = story.because;
   parts.because.hidden = !story.because;
+  Object.assign(parts, { now: story, choose, again: () => render(container, story, palette, choose, level) });
   words(parts, story);
+  press(parts, story);
+  const drawn = look(parts, story, palette, container.clientWidth);
+  if (parts.drawn === drawn) return; // of a long text every word is a thousandth of the work
+  parts.drawn = drawn;
   shade(parts, story, palette);
-  roving(parts.row, parts.shown, Math.max(parts.shown.indexOf(parts.chips[story.chosen]), 0), (at) =>
-    choose(parts.chips.indexOf(parts.shown[at])),
-  );
-  for (const [place, chip] of parts.chips.entries()) {
-    chip.onclick = () => choose(place);
-    chip.onfocus = () => announce(told(story, place));
-    chip.onpointermove = (event) => tell(event, told(story, place));
-  }
   legend(parts, story);
   parts.scene.hidden = !story.scene;
   parts.story.hidden = !story.words.length;
@@ -72,6 +69,21 @@ export function render(container, story, palette, choose, level = "h1") {
   parts.story.classList.toggle("drawn", Boolean(story.scene));
   if (story.scene) scene.render(parts.scene, story.scene, overScene(story, choose), palette);
   else draw(parts, story, palette);
+}
+
+/** The chosen word. @param {ReturnType<typeof build>} parts @param {Story} story */
+function press(parts, { chosen }) {
+  const { chips, shown } = parts;
+  chips[parts.pressed]?.setAttribute("aria-pressed", "false");
+  chips[chosen]?.setAttribute("aria-pressed", "true");
+  parts.pressed = chosen;
+  roving(parts.row, shown, Math.max(shown.indexOf(chips[chosen]), 0), (at) => parts.choose(chips.indexOf(shown[at])));
+}
+
+/** All that the picture depends on. @param {ReturnType<typeof build>} parts @param {Story} story */
+function look({ shown, row }, { id, parts, own, predicted, end, legend, sure, scene, chosen }, { paper }, width) {
+  const words = [id, row.dataset.known, shown.length, own, [...predicted], end, legend, sure];
+  return JSON.stringify([words, parts, paper, width, scene ? [scene, chosen] : null]);
 }
 
 /** @param {Story} story @param {(place: number) => void} choose @returns {import("./scene.js").Shown} */
@@ -120,11 +132,17 @@ function build(level) {
     shown: chips,
     id: "",
     told: "",
+    drawn: "",
+    pressed: -1,
+    /** @type {Story} */
+    now: null,
+    choose: /** @type {(place: number) => void} */ (() => {}),
+    again: () => {},
   };
 }
 
 /** The words, made anew for another text. @param {ReturnType<typeof build>} parts @param {Story} story */
-function words(parts, { id, words, texts, ghost, parts: all, own, predicted, scene: drawn }) {
+function words(parts, { id, words, texts, ghost, parts: all, own, chosen, predicted, scene: drawn }) {
   const known = JSON.stringify([words.map(({ text }) => text), ghost, all.length > 0]); // what matters unfolds a text
   parts.title.parentElement.classList.toggle("fresh", parts.id !== id);
   parts.id = id;
@@ -132,14 +150,21 @@ function words(parts, { id, words, texts, ghost, parts: all, own, predicted, sce
   parts.row.dataset.known = known;
   parts.row.dataset.size = words.length > 36 ? "small" : words.length > 16 ? "middle" : "large";
   parts.chips = words.map(({ shown, read, special }, place) => {
-    const look = { type: "button", class: `token${special ? " special" : ""}`, dir: "auto", onpointerleave: hush };
-    return h("button", { ...look, "aria-label": `token ${place}, ${shown}` }, read);
+    const tells = (event) => tell(event, told(parts.now, place)),
+      hears = { onclick: () => parts.choose(place), onpointermove: tells, onpointerleave: hush };
+    const name = { class: `token${special ? " special" : ""}`, "aria-label": `token ${place}, ${shown}` },
+      look = { type: "button", dir: "auto", "aria-pressed": "false", onfocus: () => announce(told(parts.now, place)) };
+    return h("button", { ...name, ...look, ...hears }, read);
   });
   if (drawn) return beside(parts, placed(drawn, words.length), ghost);
   const row = new Float64Array(words.length);
   for (const { place, value } of all) if (place >= 0) row[place] = value;
-  const unfolded = () => fill(parts, words, texts, ghost, null);
-  fill(parts, words, texts, ghost, words.length > LONG ? excerptOf(row, [own, ...predicted], FOLDED) : null, unfolded);
+  const unfolded = () => {
+    fill(parts, words, texts, ghost, null);
+    parts.again();
+  };
+  const wanted = [own, ...predicted, chosen].filter((place) => place >= 0);
+  fill(parts, words, texts, ghost, words.length > LONG ? excerptOf(row, wanted, FOLDED) : null, unfolded);
 }
 
 /** The words that are not drawn in the scene. @param {ReturnType<typeof build>} parts @param {boolean[]} drawn */
@@ -186,7 +211,7 @@ function fill(parts, words, texts, ghost, excerpt, unfold) {
 }
 
 /** @param {ReturnType<typeof build>} parts @param {Story} story @param {Palette} palette */
-function shade({ chips }, { parts, end, own, predicted, chosen }, palette) {
+function shade({ chips }, { parts, end, own, predicted }, palette) {
   const amber = scale({ ...palette, sequential: [palette.paper, palette.own] }, end, false),
     signed = scale(palette, end, true),
     colors = { source: signed, own: amber, against: signed, constant: signed },
@@ -201,7 +226,6 @@ function shade({ chips }, { parts, end, own, predicted, chosen }, palette) {
     chip.classList.toggle("against", part?.kind === "against" && -part.value > VISIBLE * end);
     chip.classList.toggle("at", place === own);
     chip.classList.toggle("asked", predicted.has(place));
-    chip.setAttribute("aria-pressed", String(place === chosen));
   }
 }
 

@@ -31,7 +31,7 @@ export function render(container, data, { name, layer, head, room, key, describe
   );
   walkable(parts.frame, {
     at,
-    describe: (cell) => `${describe(number(cell))}\nclick to open in Maps`,
+    describe: (cell) => `${describe(number(cell))}\nclick to open in Who from whom`,
     pick: (cell) => open(number(cell)),
     open: (cell) => open(number(cell)),
     keys: {

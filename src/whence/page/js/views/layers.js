@@ -28,7 +28,7 @@ export function layersByTokens(data, palette, { numbers, percent: shares, name, 
     back = ({ row, column }) => ({ layer: depth - 1 - row, token: column });
   const value = (row, column) => numbers[(depth - 1 - row) * width + column];
   return {
-    ...{ name, corner: "layer", labels: "bottom", wide: 72, tall: height(depth), value, format },
+    ...{ name, corner: "layer", labels: "bottom", wide: 72, tall: height(depth), value, values: numbers, format },
     rows: data.layers.map((layer) => ({ text: String(layer) })).reverse(),
     columns: data.tokens.map(({ shown, special }) => ({ text: shown, special })),
     border: border(data),

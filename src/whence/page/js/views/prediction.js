@@ -88,7 +88,7 @@ function draw(rows, width, palette, about, words) {
     svg("text", { x, y: 13, "text-anchor": anchor, "font-family": SANS, "font-size": 11 }, text);
   picture.append(heading(0, "step", "start"), heading(placed, "place", "end"));
   picture.append(heading(left, "best tokens", "start"));
-  if (every) picture.append(heading(placed + CHANCE, "probab.", "end"));
+  if (every) picture.append(heading(placed + CHANCE, "probability", "end"));
   for (const [at, row] of rows.toReversed().entries()) {
     const y = TOP + at * TALL + TALL / 2 + SIZE * 0.35;
     picture.append(svg("text", { x: 0, y, fill: palette.ink }, row.stage, svg("title", {}, about[row.stage] ?? "")));

@@ -2,6 +2,7 @@
 // Whence: the sources of one token, layer after layer.
 
 import {
+  apart,
   called,
   error,
   estimated,
@@ -93,8 +94,11 @@ function options(data) {
 export function finding(data, name, row, { layer, token }) {
   const { verb, to, when } = wording(data, name),
     format = part(data, name);
-  const parts = largest(row, 3).map(
-    (source) => `${format(row[source])} ${to} ${source === token ? "itself" : `“${called(data, source)}”`}`,
-  );
+  const best = largest(row, 3),
+    names = apart(
+      best.map((source) => called(data, source)),
+      best,
+    );
+  const parts = best.map((source, at) => `${format(row[source])} ${to} ${source === token ? "itself" : names[at]}`);
   return `${when} layer ${data.layers[layer]}, “${called(data, token)}” ${verb} ${listed(parts)}`;
 }

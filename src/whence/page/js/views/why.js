@@ -23,7 +23,10 @@ export function render(container, data, state) {
   const position = state.at === "" ? state.token : state.at,
     chosen = choice(why, { token: position, layer: Number(state.depth) || 0, show: "" }),
     go = (layer) => state.set({ depth: layer });
-  const colors = why.palette[state.shade];
+  const colors = why.palette[state.shade],
+    drawn = [chosen.at, chosen.layer, state.shade, parts.grid.dataset.token, container.clientWidth].join(" ");
+  if (parts.why === why && parts.drawn === drawn) return; // another token is chosen, of which it does not speak
+  Object.assign(parts, { why, drawn });
   parts.heading.textContent = why.words.depths;
   depths.render(parts.grid, why, chosen, colors, go);
   reasons.render(parts.below, why, go, chosen, colors);
@@ -38,7 +41,7 @@ function build(container) {
     below = h("div", {}),
     body = h("div", {}, below, h("div", { class: "depths" }, heading, grid));
   container.append(asking, waiting, body);
-  return { waiting, asking, heading, grid, below, body };
+  return { waiting, asking, heading, grid, below, body, why: null, drawn: "" };
 }
 
 const SPANS = ["", "word", "sentence", "line", "paragraph", "turn"];
