@@ -91,7 +91,8 @@ export function mount(root, data, { live = null, views = {} } = {}) {
 
 /** @param {Record<string, View>} [views] beside those of every page */
 export async function boot(views = {}) {
-  const root = document.body.appendChild(h("main", {}));
+  const brand = h("div", { class: "brand" }, h("strong", { class: "wordmark" }, "whence")),
+    root = document.body.appendChild(h("main", {}, brand)).appendChild(h("div", {}));
   mount(root, await open(JSON.parse(document.getElementById("data").textContent)), { views });
 }
 

@@ -46,13 +46,20 @@ def page(
 def _cells(table: pandas.DataFrame) -> tuple[list[tuple[str, str]], list[list[tuple[str, str]]]]:
     """The heading and the rows of a table, every cell with the kind of its column."""
     kinds = ["number" if pandas.api.types.is_numeric_dtype(dtype) else "text" for dtype in table.dtypes]
-    rows = [list(zip(kinds, map(_cell, row), strict=True)) for row in table.itertuples(index=False)]
+    columns = [_column(table.iloc[:, place]) for place in range(table.shape[1])]
+    rows = [list(zip(kinds, row, strict=True)) for row in zip(*columns, strict=True)]
     return list(zip(kinds, table.columns, strict=True)), rows
+
+
+def _column(column: pandas.Series) -> list[str]:
+    """The cells of a column: whole numbers if all of them are, else three digits of each."""
+    whole = pandas.api.types.is_float_dtype(column.dtype) and bool((column.dropna() % 1 == 0).all())
+    return [_cell(int(value) if whole and not pandas.isna(value) else value) for value in column.tolist()]
 
 
 def _cell(value: Any) -> str:
     if pandas.isna(value):
         return ""
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return f"{value:#.3g}".rstrip(".")
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
