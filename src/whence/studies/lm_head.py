@@ -60,7 +60,9 @@ def _most_alike(table: pandas.DataFrame) -> str:
 def spearman_published(context: Context) -> pandas.DataFrame:
     stages, values = printed("stages"), np.array(printed("spearman"))
     table = pandas.DataFrame(values, stages, stages).rename_axis(index="stage", columns="other_stage")
-    return table.stack().rename("spearman").reset_index()
+    table = table.stack().rename("spearman").reset_index()
+    table.attrs["about"] = ""  # neither this model nor this data
+    return table
 
 
 def last_row(context: Context) -> pandas.DataFrame:
@@ -164,7 +166,7 @@ def _far(part: str, table: pandas.DataFrame) -> str:
     values = table[part]
     far = int(((values - values.mean()).abs() > FAR * values.std(ddof=0)).sum())
     return (
-        f"The norm's {part} is {values.mean():.2f} ± {values.std(ddof=0):.2f};"
+        f"The norm's {part} is {values.mean():z.2f} ± {values.std(ddof=0):.2f};"
         f" {far} of {len(values)} components lie far off"
     )
 

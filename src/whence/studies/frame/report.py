@@ -95,7 +95,7 @@ def _shown(figure: Figure, tables: Mapping[str, pandas.DataFrame], about: str) -
     summary = rows if len(tables) == 1 else _summary(figure, drawn)
     settings = {name: value(rows) if callable(value) else value for name, value in encoding.items()}
     sample = [figure.sample, first.attrs.get("sample", ""), "bands span the models" if _spans(tables, rows) else ""]
-    subtitle = "; ".join(filter(None, [*sample, about]))
+    subtitle = "; ".join(filter(None, [*sample, first.attrs.get("about", about)]))
     drawing = Drawing(table=rows, title=figure.sentence(summary), subtitle=subtitle, **settings)
     written = first if len(tables) == 1 else _stacked(tables)
     return Shown(figure.name, figure.answers, drawing, first.attrs.get("note", figure.note), written)
@@ -164,6 +164,7 @@ def _words(claim: Claim, parts: Mapping[str, Interval], counts: Mapping[str, int
 
 def _interval(name: str, part: Interval, form: str, span: tuple[float, float]) -> str:
     limits = np.clip([part.value, part.low, part.high], *span)
+    form = form.replace(".", "z.", 1)  # a zero has no sign
     value, low, high = (f"{number:{form}}" for number in limits.tolist())
     return f"{name} {value} [{low}, {high}]".strip()
 
