@@ -1,13 +1,12 @@
 """Every example runs, and says what it promises."""
 
-import importlib
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 
-from whence.plot.palette import THEMES
+from tests.studies.undrawn import undrawn
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 LONG = ("study_correlates", "study_token_identifiability")
@@ -20,8 +19,7 @@ LONG = ("study_correlates", "study_token_identifiability")
 def test_example(path, tmp_path, monkeypatch, capsys, loaded_once):
     """Without the charts of studies, which take most of the time; those are drawn with the studies' own tests."""
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path / "page.html")])
-    writing = importlib.import_module("whence.studies.frame.write")
-    monkeypatch.setattr(writing, "_charts", lambda stem, shown, interactive: dict.fromkeys(THEMES, ""))
-    runpy.run_path(str(path), run_name="__main__")
+    with undrawn():
+        runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
     assert list(tmp_path.iterdir())

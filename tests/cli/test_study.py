@@ -3,6 +3,7 @@
 import pytest
 
 import whence
+from tests.studies.undrawn import undrawn
 from whence import cli
 
 TEXTS = "The harbour was built where the river meets the sea.\nNobody knows who drew the first map of the coast.\n"
@@ -20,7 +21,8 @@ def called(capsys):
 
 def test_a_study_prints_its_verdicts_and_writes_its_page(called, tmp_path):
     (tmp_path / "t.txt").write_text(TEXTS)
-    code, out, _ = called("study", "mixing", "--data", tmp_path / "t.txt", "--out", tmp_path / "out", "--quick")
+    with undrawn():
+        code, out, _ = called("study", "mixing", "--data", tmp_path / "t.txt", "--out", tmp_path / "out", "--quick")
     assert code == 0 and "Every component" in out and "The sample: a quick sample." in out and "report.html" in out
     assert "<h1>How much a block mixes" in (tmp_path / "out" / "report.html").read_text()
 

@@ -185,7 +185,7 @@ def test_where_states_are_kept(monkeypatch, tmp_path):
     assert default_folder() == tmp_path / "whence"
 
 
-@pytest.mark.parametrize("lengths", list(itertools.permutations([3, 9, 30])))
+@pytest.mark.parametrize("lengths", [(3, 9, 30), (9, 30, 3), (30, 9, 3)])
 def test_order_is_kept_whatever_the_lengths(llama, tmp_path, lengths):
     texts = [" ".join(["word"] * length) for length in lengths]
     found = states_of(llama, texts, cache=tmp_path)
@@ -193,9 +193,18 @@ def test_order_is_kept_whatever_the_lengths(llama, tmp_path, lengths):
 
 
 @pytest.mark.parametrize(
-    "name", ["layer_002.float32", "ids.int32", "lengths.int32", "manifest.json", "parts/00000.json"]
+    ("name", "damage"),
+    [
+        ("layer_002.float32", "changed"),
+        ("layer_002.float32", "cut short"),
+        ("ids.int32", "gone"),
+        ("lengths.int32", "changed"),
+        ("manifest.json", "cut short"),
+        ("manifest.json", "gone"),
+        ("parts/00000.json", "changed"),
+        ("parts/00000.json", "gone"),
+    ],
 )
-@pytest.mark.parametrize("damage", ["changed", "cut short", "gone"])
 def test_damaged_states_are_made_again(llama, tmp_path, name, damage):
     wanted = np.array(states_of(llama, TEXTS, cache=tmp_path).layer(2))
     (folder,) = (path for path in (tmp_path / "states").iterdir() if path.is_dir())

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -406,11 +407,22 @@ def test_a_second_run_at_the_same_time_is_refused(model, tmp_path):
     assert told
 
 
-@pytest.mark.parametrize("table", ["tokens", "pairs", "moments", "sentences", "parts"])
-@pytest.mark.parametrize("damage", ["truncated", "changed", "gone"])
-def test_a_damaged_part_is_found_and_redone(model, tmp_path, table, damage):
+@pytest.fixture(scope="module")
+def eight(model, tmp_path_factory):
+    """A run of eight texts in three parts, which tests copy."""
+    out = tmp_path_factory.mktemp("eight") / "run"
+    whence.run(model, tiny.texts(8), ["mixing", "attention"], out, part_size=3, threads=1)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [("tokens", "truncated"), ("pairs", "changed"), ("moments", "gone"), ("sentences", "truncated")]
+    + [("parts", damage) for damage in ("truncated", "changed", "gone")],
+)
+def test_a_damaged_part_is_found_and_redone(model, eight, tmp_path, table, damage):
     asked = {"measures": ["mixing", "attention"], "part_size": 3, "threads": 1}
-    whence.run(model, tiny.texts(8), out=tmp_path / "run", **asked)
+    shutil.copytree(eight, tmp_path / "run")
     before = content(tmp_path / "run")
     file = tmp_path / "run" / table / ("00001.json" if table == "parts" else "00001.parquet")
     data = file.read_bytes()
@@ -480,15 +492,15 @@ def test_an_error_in_a_part_loses_none_before_it(model, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork, to start a warm process in no time")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # Python 3.12 on; the child runs and leaves
-def test_killed_twenty_times(model, tmp_path):
+def test_killed_ten_times(model, tmp_path):
     """SIGKILL at random moments, most of them in mid-write: parts are small and every file is flushed to the disk."""
     asked = {"measures": ["mixing", "attention"], "part_size": 4, "threads": 1}
     texts, chance = tiny.texts(80), random.Random(0)
     whence.run(model, texts, out=tmp_path / "undisturbed", **asked)
     wanted, kills, rounds = content(tmp_path / "undisturbed"), 0, 0
-    while kills < 20:
+    while kills < 10:
         out, rounds = tmp_path / f"run{rounds}", rounds + 1
-        while kills < 20 and not _killed(
+        while kills < 10 and not _killed(
             lambda out=out: whence.run(model, texts, out=out, **asked), chance.random() * 0.6
         ):
             kills += 1

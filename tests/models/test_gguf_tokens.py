@@ -3,7 +3,7 @@
 import pytest
 from transformers import AutoTokenizer
 
-from whence.models.load import _tokenizer
+from whence.models.pretrained import read_tokenizer
 
 gguf = pytest.importorskip("gguf", reason="GGUF files are written with the package gguf, which is not installed")
 WORDS = ["<unk>", "<s>", "</s>", "a", "b", "ab"]
@@ -24,7 +24,7 @@ def write(tmp_path):
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
-        return _tokenizer(str(tmp_path), {"gguf_file": "tiny.gguf", "revision": None, "trust_remote_code": False})
+        return read_tokenizer(str(tmp_path), {"gguf_file": "tiny.gguf", "revision": None, "trust_remote_code": False})
 
     return written
 
@@ -47,5 +47,5 @@ def test_a_file_that_says_nothing_leaves_the_tokenizer_as_it_is(write):
 def test_a_real_file_that_wants_no_bos_keeps_its_tokenizer(smollm2_path):
     options = {"gguf_file": smollm2_path.name, "revision": None, "trust_remote_code": False}
     bare = AutoTokenizer.from_pretrained(smollm2_path.parent, gguf_file=smollm2_path.name)
-    own = _tokenizer(str(smollm2_path.parent), options)("The cat sat.").input_ids
+    own = read_tokenizer(str(smollm2_path.parent), options)("The cat sat.").input_ids
     assert own == bare("The cat sat.").input_ids and own[0] == bare.convert_tokens_to_ids("The")

@@ -8,7 +8,7 @@ from tests.families import batch, scatter
 from tests.measures.reference import derivatives
 from whence.measures.flow.contribution import jacobian
 from whence.measures.norms.rollout import shares
-from whence.measures.norms.value_zeroing import value_zeroing
+from whence.measures.norms.value_zeroing import zeroed
 from whence.models.capture import trace, walk
 from whence.models.linearise import linearised
 from whence.models.locate import locate
@@ -73,4 +73,5 @@ def test_value_zeroing_is_that_of_the_model_run_without_the_value(encoder):
         return 1 - torch.cosine_similarity(real, other, dim=-1)
 
     expected = shares(torch.stack([change(token) for token in range(5)], dim=-1))
-    assert torch.allclose(value_zeroing(anatomy, given)[1], expected, atol=1e-5)
+    found = walk(anatomy, given, lambda block: zeroed(block, given.mask)).blocks[1]
+    assert torch.allclose(found, expected, atol=1e-5)

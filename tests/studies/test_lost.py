@@ -7,6 +7,7 @@ from scipy import stats
 
 import whence
 from tests import tiny
+from tests.studies.undrawn import undrawn
 from whence.models.capture import trace
 from whence.models.encode import encode
 from whence.studies import lost
@@ -120,7 +121,8 @@ def test_where_nothing_is_lost_nothing_is_said(context, known, monkeypatch):
 
 @pytest.mark.slow
 def test_the_study_runs_on_a_small_model(context, tmp_path):
-    page = whence.study("lost", context.model, context.corpora, tmp_path, quick=True)
+    with undrawn():
+        page = whence.study("lost", context.model, context.corpora, tmp_path, quick=True)
     assert "Which tokens are lost" in page.read_text()
     table = pandas.read_csv(tmp_path / "tables" / "lost_layers.csv")
     assert set(table["layer"]) == {1, 2, 3} and {lost.LOST, lost.KEPT, lost.MIXED, lost.BLOCK} <= set(table["of"])

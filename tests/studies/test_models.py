@@ -12,12 +12,12 @@ import pytest
 
 import whence
 from tests import tiny
+from tests.studies.undrawn import undrawn
 from whence.errors import BadInput
 from whence.models.several import several
-from whence.plot.palette import THEMES
 from whence.studies import STUDIES
 
-MANY = 8  # models, of which more would be the same
+MANY = 4  # models, of which more would be the same
 SAMPLES = Path(__file__).parents[1] / "samples"
 DATA = {
     "lm-head": ["lama:{samples}/statements.jsonl"],
@@ -28,12 +28,9 @@ DATA = {
 
 
 @pytest.fixture(autouse=True)
-def _without_charts(request, monkeypatch):
-    """Drawing takes most of the time and is tested elsewhere."""
-    if "drawn" not in request.keywords:
-        monkeypatch.setattr(
-            "whence.studies.frame.write._charts", lambda stem, shown, interactive: dict.fromkeys(THEMES, "")
-        )
+def _undrawn():
+    with undrawn():
+        yield
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 import whence
 from tests import tiny
 from tests.families import build
+from tests.studies.undrawn import undrawn
 from whence.errors import BadInput, Unsupported
 from whence.models.load import Model
 from whence.models.several import several
@@ -49,6 +50,12 @@ SHARED = {
 
 
 @pytest.fixture
+def without_charts():
+    with undrawn():
+        yield
+
+
+@pytest.fixture
 def corpora(request, name):
     folder = request.getfixturevalue("sample" if name == "mixing" else "data")
     return [source.replace(":", f":{folder}/", 1) for source in DATA[name]]
@@ -76,7 +83,7 @@ def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, corpora, tmp
     assert not re.search(r"(src|href)=\"(https?:)?//", text) and "Content-Security-Policy" in text
 
 
-def test_a_study_goes_on_where_it_was(builtin, sample, tmp_path, monkeypatch):
+def test_a_study_goes_on_where_it_was(builtin, sample, tmp_path, monkeypatch, without_charts):
     """The second time nothing is measured."""
     corpus = whence.read(f"sst2:{sample}/sentiment.tsv", limit=6)
     whence.study("mixing", builtin, corpus, tmp_path, quick=True)
@@ -86,7 +93,7 @@ def test_a_study_goes_on_where_it_was(builtin, sample, tmp_path, monkeypatch):
     assert (tmp_path / "tables" / "mixing_means.csv").read_text() == before
 
 
-def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path):
+def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path, without_charts):
     texts = ["The cat sat on the mat today.", "It rained all day in the old town."]
     (tmp_path / "texts.txt").write_text("\n".join(texts))
     whence.study("mixing", builtin, str(tmp_path / "texts.txt"), tmp_path / "out", quick=True)
@@ -100,7 +107,7 @@ def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["ids", "words"])
-def test_ranks_from_a_list(builtin, tmp_path, kind):
+def test_ranks_from_a_list(builtin, tmp_path, kind, without_charts):
     """Only items of the list are drawn, each at its rank."""
     words = ["the", "town", "cat", "day", "on"]
     ids = builtin.tokenizer.convert_tokens_to_ids(words)
@@ -244,7 +251,7 @@ def test_what_is_not_installed_is_named(monkeypatch):
         importlib.reload(whence.studies)
 
 
-def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(sample, tmp_path):
+def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(sample, tmp_path, without_charts):
     model = tiny.model("jamba", num_hidden_layers=4)
     corpus = whence.read(f"conllu:{sample}/treebank.conllu", limit=4)
     whence.study("correlates", model, corpus, tmp_path, quick=True)
@@ -260,7 +267,8 @@ def mixed(builtin, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mixing")
     texts = ["The cat sat on the mat all day and slept.", "It rained in the old town, and nobody went out at all."] * 6
     (folder / "texts.txt").write_text("\n".join(f"{text} {place}" for place, text in enumerate(texts)))
-    whence.study("mixing", builtin, str(folder / "texts.txt"), folder, quick=True)
+    with undrawn():
+        whence.study("mixing", builtin, str(folder / "texts.txt"), folder, quick=True)
     return folder
 
 
@@ -287,7 +295,7 @@ def test_the_whole_block_is_a_sixth_analysis_that_no_paper_printed(mixed, builti
     assert frequency.loc["block_n"].notna().tolist() == [True, True, False, False]
 
 
-def test_without_its_feed_forward_a_model_keeps_the_other_five(tmp_path, monkeypatch):
+def test_without_its_feed_forward_a_model_keeps_the_other_five(tmp_path, monkeypatch, without_charts):
     """As where it is known by its output alone; the study says so, and why."""
     given = Model.gives.fget
     monkeypatch.setattr(Model, "gives", property(lambda model: given(model) - {"neurons"}))

@@ -11,15 +11,13 @@ from whence.text.align import (
     averaged,
     located,
     summed,
-    tokens_of_mention,
     tokens_of_words,
     tokens_starting_in_words,
     worded,
     words,
-    words_of_tokens,
     words_over_tokens,
 )
-from whence.text.sentence import Mention, Sentence, Word
+from whence.text.sentence import Sentence, Word
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)).map(lambda pair: (pair[0], sum(pair))), max_size=8)
 
@@ -45,25 +43,6 @@ def test_words_cover_everything_but_white_space_once(text):
     assert "".join(covered.split()) == "".join(text.split())
 
 
-@given(st.text(min_size=1), st.data())
-def test_a_token_is_given_the_word_it_starts_in(text, data):
-    start = data.draw(st.integers(0, len(text) - 1))
-    end = data.draw(st.integers(start + 1, len(text)))
-    (word,) = words_of_tokens(text, [(start, end)])
-    piece = text[start:end].lstrip()
-    assert word in text
-    assert not piece or piece[0] in word
-
-
-def test_pieces_share_their_word():
-    assert words_of_tokens("unbelievable things", [(0, 2), (2, 8), (8, 12), (12, 19)]) == [
-        "unbelievable",
-        "unbelievable",
-        "unbelievable",
-        "things",
-    ]
-
-
 def test_a_sentence_is_given_words_only_where_it_has_none():
     annotated = Sentence("a b", words=(Word(0, 3),))
     assert worded(annotated) is annotated
@@ -87,12 +66,6 @@ def test_overlaps_are_those_found_one_by_one(of_words, of_tokens):
 def test_every_token_starts_in_one_word_at_most(of_words, of_tokens):
     starting = [token for tokens in tokens_starting_in_words(of_words, of_tokens) for token in tokens]
     assert sorted(starting) == [token for token, over in enumerate(words_over_tokens(of_words, of_tokens)) if over]
-
-
-def test_mentions_to_tokens():
-    pieces = tokens_of_words([(0, 3), (4, 9), (10, 12)], [(0, 3), (3, 6), (6, 9), (9, 12)])
-    assert tokens_of_mention(Mention("1", (1, 2)), pieces) == [1, 2, 3]
-    assert tokens_of_mention(Mention("1", (0,)), pieces) == [0]
 
 
 PIECES = st.integers(1, 6).flatmap(

@@ -168,8 +168,8 @@ def _rows(names: list[str]) -> list[tuple[str, str, str, str]]:
         if name in known
         for variable, declared in known[name].variables.items()
     ]
-    asked = [name for name in PREDICTIONS if {WHY, name} & set(names)]
-    return measured + [(WHY, name, *PREDICTIONS[name]) for name in asked]
+    of_predictions = [name for name in PREDICTIONS if {WHY, name} & set(names)]
+    return measured + [(WHY, name, *PREDICTIONS[name]) for name in of_predictions]
 
 
 def _plain(run: Run) -> pyarrow.Table:

@@ -190,11 +190,11 @@ def _as_they_are(tokenizer: Any, sentence: Sentence) -> Coded:
     parts: list[int | None] = [None] * len(ids)
     spans: list[Span | None] = [None] * len(ids)
     same = again.ids == [ids[place] for place in own]
-    found = again.spans if same else _grown(tokenizer, [ids[place] for place in own], text)
-    if found is None:
+    own_spans = again.spans if same else _grown(tokenizer, [ids[place] for place in own], text)
+    if own_spans is None:
         parts, spans = _searched(tokenizer, [text], ids)
         return Coded(replace(sentence, text=text), ids, parts, spans, given=True)
-    for place, span in zip(own, found, strict=True):
+    for place, span in zip(own, own_spans, strict=True):
         parts[place], spans[place] = 0, span
     return Coded(replace(sentence, text=text), ids, parts, spans, given=True)
 

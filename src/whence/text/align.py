@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 import numpy as np
 import regex
 
-from whence.text.sentence import MASK, Mention, Sentence, Word
+from whence.text.sentence import MASK, Sentence, Word
 
 Span = tuple[int, int]
 
@@ -58,11 +58,6 @@ def tokens_starting_in_words(spans_of_words: Sequence[Span], spans_of_tokens: Se
     return _inverted([places[:1] for places in over], len(spans_of_words))
 
 
-def tokens_of_mention(mention: Mention, pieces: Sequence[Sequence[int]]) -> list[int]:
-    """The tokens of a mention, given those of every word."""
-    return sorted({token for place in mention.words for token in pieces[place]})
-
-
 def averaged(values: np.ndarray, pieces: Sequence[Sequence[int]], axis: int = -1) -> np.ndarray:
     """The mean over each word's tokens along one axis; NaN for a word without any.
 
@@ -82,13 +77,6 @@ def summed(values: np.ndarray, pieces: Sequence[Sequence[int]], axis: int = -1) 
     sums = [moved[..., list(tokens)].sum(axis=-1) for tokens in pieces]
     empty = np.zeros((*moved.shape[:-1], 0), dtype=moved.dtype)
     return np.moveaxis(np.stack(sums, axis=-1) if sums else empty, -1, axis)
-
-
-def words_of_tokens(text: str, tokens: Sequence[Span]) -> list[str]:
-    """The word each token starts in, by Unicode's boundaries."""
-    spans = words(text)
-    over = words_over_tokens(spans, tokens)
-    return [text[slice(*spans[places[0]])] if places else "" for places in over]
 
 
 def _inverted(over: Sequence[Iterable[int]], count: int) -> list[list[int]]:

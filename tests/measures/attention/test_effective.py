@@ -22,7 +22,7 @@ from tests.measures.rows import (
     random_block,
 )
 from whence.measures.attention import spaces, supports
-from whence.measures.attention.effective import correlation, effective, null, nullity, nullity_with_sums, rank
+from whence.measures.attention.effective import correlation, effective, nullity, nullity_with_sums, rank
 from whence.models.block import Batch
 from whence.models.capture import trace
 from whence.models.locate import locate
@@ -198,7 +198,6 @@ def test_identities(kind, length, width, groups, seed):
     found = effective(block, mask)
     outputs = outputs_per_source(block)
     assert torch.allclose(found @ outputs, block.attention @ outputs, atol=1e-9)
-    assert torch.allclose(null(block, mask) @ outputs, torch.zeros(()).double(), atol=1e-9)
     again = effective(dataclasses.replace(block, attention=found), mask)
     assert torch.allclose(again, found, atol=1e-9)
     if block.mask is not None:

@@ -48,15 +48,6 @@ def test_one_sentence_of_one_token():
     assert flow.by_neighbour(alone).isnan().all()
 
 
-def test_over_layers():
-    found = flow.over_layers(torch.tensor([[1.0, 2.0], [3.0, 2.0]]))
-    torch.testing.assert_close(found, torch.tensor([[0.25, 0.5], [0.75, 0.5]]))
-
-
-def test_history():
-    torch.testing.assert_close(flow.history(MAP, 1), torch.tensor([[0.5, 0.3, 0.2]]))
-
-
 @pytest.mark.parametrize("layers", [None, [2, 5]])
 def test_the_dataset_has_them_with_their_places(builtin, layers):
     """Against the sums written out, from the map in the same Dataset."""

@@ -19,11 +19,6 @@ def effective(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None =
     return project_block(single(block.attention), block, support(block, mask), tolerance)
 
 
-def null(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h t s"]:
-    """The part of the attention without any effect on the head's output: A - A_eff, with (A - A_eff) T = 0."""
-    return single(block.attention) * support(block, mask) - effective(block, mask, tolerance)
-
-
 def correlation(block: Block, mask: Bool[Tensor, "b s"], tolerance: float | None = None) -> Float[Tensor, "b h"]:
     """Pearson's correlation of attention and effective attention over the pairs of tokens that may see each other.
 

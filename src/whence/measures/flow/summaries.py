@@ -1,4 +1,4 @@
-"""What a map of contributions says in a few numbers: what is left of a token, how far context comes, its history."""
+"""What a map of contributions says in a few numbers: what is left of a token, how far context comes."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -40,22 +40,13 @@ def by_distance(contribution: Float[Tensor, "layer token token"]) -> Float[Tenso
 def by_neighbour(contribution: Float[Tensor, "layer token token"]) -> Float[Tensor, "layer token group"]:
     """Mean contribution of each group of neighbours to a token: left and right first, then the distances of the group.
 
-    NaN where a token has no neighbour so far away. Averaged over tokens and divided by `over_layers` it is figure 4a.
+    NaN where a token has no neighbour so far away. Averaged over tokens and divided by its sum over layers it is
+    figure 4a.
     """
     farthest = max(contribution.shape[-1] - 1, max(first for first, _ in NEIGHBOURS.values()))
     pairs = torch.stack([_sides(contribution, distance) for distance in range(1, farthest + 1)], dim=-1)
     groups = [pairs[..., first - 1 : last].nanmean(dim=-1) for first, last in NEIGHBOURS.values()]
     return torch.stack(groups, dim=-1)
-
-
-def over_layers(means: Float[Tensor, "layer group"]) -> Float[Tensor, "layer group"]:
-    """Each group's share by layer: where in the model its contribution is largest."""
-    return means / means.sum(dim=0, keepdim=True)
-
-
-def history(contribution: Float[Tensor, "layer target source"], token: int) -> Float[Tensor, "layer source"]:
-    """Whence one token came, layer by layer."""
-    return contribution[:, token]
 
 
 def _sides(contribution: Float[Tensor, "layer token token"], distance: int) -> Float[Tensor, "layer token"]:

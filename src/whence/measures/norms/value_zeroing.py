@@ -2,33 +2,23 @@
 
 import dataclasses
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from whence.measures.norms.rollout import shares
 from whence.measures.norms.vectors import BUDGET, anatomy_of, by_sequence, pairs, projected_of
-from whence.models.anatomy import Anatomy
-from whence.models.block import Batch, Block
-from whence.models.capture import walk
+from whence.models.block import Block
 from whence.models.precision import single
 from whence.models.weights import FeedForward
 
 EXPERTS = 8  # how many times as wide as the stream a mixture of experts is taken to be for one token
 
 
-def value_zeroing(anatomy: Anatomy, batch: Batch) -> Float[Tensor, "layer b t s"]:
-    """Share of each source in a block's output, by what its absence changes; one map per block (Mohebbi et al. 2023).
+def zeroed(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Float[Tensor, "b t s"]:
+    """Share of each source in a block's output, by what its absence changes, zero at padding (Mohebbi et al. 2023).
 
     c_ij = 1 - cos(y_i, y_i without the value of j in this block), rows normalised.
-    """
-    return torch.stack(walk(anatomy, batch, lambda block: zeroed(block, batch.mask)).blocks)
-
-
-def zeroed(block: Block, mask: Bool[Tensor, "b s"], budget: int = BUDGET) -> Float[Tensor, "b t s"]:
-    """Value zeroing of one block, zero at padding.
-
     Nothing is run again but the block's own tail: without j the projection gives projected_i - sum_h A^h_ij f_h(x_j).
     """
     return by_sequence(single(block), mask, lambda alone: shares(_changes(alone, budget)))
