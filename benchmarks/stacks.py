@@ -5,6 +5,7 @@ Medians of interleaved repeats, one thread.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -63,10 +64,10 @@ def forward(name: str, anatomy: Anatomy) -> None:
 
 
 def through(anatomy: Anatomy, batch: Batch, of_encoder: Visit, of_decoder: Visit) -> None:
-    """As `whence.measure` does it: the encoder by itself, then the decoder, whose pass runs the encoder again."""
+    """As `whence.measure` does it: the encoder by itself, then the decoder on what the encoder gave."""
     assert anatomy.encoder is not None
-    walk(anatomy.encoder, batch.source, of_encoder)
-    walk(anatomy, batch, of_decoder)
+    encoded = walk(anatomy.encoder, batch.source, of_encoder).output
+    walk(anatomy, replace(batch, encoded=encoded), of_decoder)
 
 
 def t5() -> PreTrainedModel:

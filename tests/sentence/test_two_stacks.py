@@ -9,6 +9,7 @@ import whence
 from tests.stacks import DISTINCT, KINDS, PAIR, derivative, loaded
 from whence.errors import BadInput, Unsupported
 from whence.models.given_pair import both_of
+from whence.sentence import two_stacks
 
 APART = ["attention", "effective", "effective_correlation", "null", "value_rank", "minimum", "minimum_simplex"]
 EVERY = [*APART, "norms", "norms_heads", "mixing", "block", "alti", "contribution", "jacobian", "decomposition"]
@@ -202,3 +203,17 @@ def test_the_head_step_by_step_gives_the_models_own_logits(name):
         logits = model.model(input_ids=batch.source.ids, decoder_input_ids=batch.prefix.ids).logits[0, [0, -1]]
     assert ds.scores.isel(layer=-1, stage=-1).values == pytest.approx(logits.numpy(), rel=1e-5, abs=1e-6)
     assert list(ds.position_token.values) == ["[PAD]", "hal"] and ds.sizes["layer"] == 3
+
+
+def test_the_encoder_runs_once_for_what_is_read_off_blocks(model, monkeypatch):
+    """What it gave is handed to the decoder, to the last bit the same as what the decoder's own pass would give it."""
+    block, calls, names = model.encoder.anatomy.blocks[0], [], ["mixing", "attention", "value_rank"]
+    own = block.forward
+    monkeypatch.setattr(block, "forward", lambda *args, **kwargs: calls.append(1) or own(*args, **kwargs))
+    once = whence.measure(model, PAIR, names)
+    assert len(calls) == 1
+    monkeypatch.setattr(two_stacks, "halves_of", lambda *given, own=two_stacks.halves_of: own(*given[:3]))
+    twice = whence.measure(model, PAIR, names)
+    assert len(calls) == 3
+    for side in ("encoder", "decoder", "cross"):
+        xarray.testing.assert_identical(once[side].to_dataset(), twice[side].to_dataset())

@@ -147,6 +147,8 @@ class Settings:
     top: int | None = None
     memory: int | None = None
     progress: Callable[[int, int], None] | None = None
+    finished: Callable[[Tensor], None] | None = None
+    "Is given the last states of the pass over the blocks, which goes on to them where less would do."
 
     @property
     def mask(self) -> Bool[Tensor, "b s"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
 
 from whence.errors import BadInput
 from whence.models.block import Batch
@@ -41,6 +42,9 @@ def _of_both(model: PreTrainedModel, batch: Batch) -> dict[str, Any]:
     _check_ids(model.get_decoder(), prefix.ids)
     rest = {"decoder_input_ids": prefix.ids.to(device), "decoder_attention_mask": prefix.mask.long().to(device)}
     inputs = arguments(model.get_encoder(), batch.source)
+    if batch.encoded is not None:
+        known = {name: value for name, value in inputs.items() if name in ("attention_mask", "use_cache")}
+        return known | {"encoder_outputs": BaseModelOutput(batch.encoded)} | rest
     return {name: value for name, value in inputs.items() if name != "position_ids"} | rest
 
 

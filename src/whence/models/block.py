@@ -23,7 +23,8 @@ class Batch:
 
     With `inputs` the model reads these, as its own processor gave them (pixel_values, input_values), and nothing else:
     the ids then say how many tokens its blocks have, -1 where a token is none of a vocabulary's. With `split` the first
-    tokens, so many, are those of an encoder's text, and the others the decoder's.
+    tokens, so many, are those of an encoder's text, and the others the decoder's; with `encoded`, what the encoder gave
+    for its own, the encoder does not run again.
     """
 
     ids: Int[Tensor, "b s"]
@@ -31,6 +32,7 @@ class Batch:
     segments: Int[Tensor, "b s"] | None = None
     inputs: Mapping[str, Tensor] | None = None
     split: int | None = None
+    encoded: Float[Tensor, "b e m"] | None = None
 
     @classmethod
     def of_both(cls, source: "Batch", prefix: "Batch") -> "Batch":

@@ -89,17 +89,27 @@ def walk(
 
 
 def visit_blocks(
-    anatomy: Anatomy, batch: Batch, visit: Callable[[Block], object], last: int, queries: int | None = None
+    anatomy: Anatomy,
+    batch: Batch,
+    visit: Callable[[Block], object],
+    last: int,
+    queries: int | None = None,
+    finished: Callable[[Tensor], None] | None = None,
 ) -> None:
-    """Calls visit(block) up to layer `last` and stops the pass after its attention, so its output is NaN."""
-    recorder = _Recorder(anatomy, visit, batch.prefix.ids.shape[1], last=last)
+    """Calls visit(block) up to layer `last` and stops the pass after its attention, so its output is NaN.
+
+    With `finished`, which is given what the stack gives in the end, it is called for all blocks and nothing stops.
+    """
+    recorder = _Recorder(anatomy, visit, batch.prefix.ids.shape[1], last=last if finished is None else None)
     with (
         borrowed(anatomy.model, anatomy.seam),
         torch.no_grad(),
         chunked(queries),
-        recorder.listening(),
+        recorder.listening() as hooks,
         suppress(Reached),
     ):
+        if finished is not None:
+            hooks.callback(anatomy.stack.register_forward_hook(here(lambda _, __, output: finished(output[0]))).remove)
         run(reader(anatomy, batch), batch, **arguments_of(anatomy))
 
 

@@ -107,6 +107,7 @@ def of_text(
     truncate: bool = False,
     memory_limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    finished: Callable[[Tensor], None] | None = None,
 ) -> xarray.Dataset:
     """The same of a model of one stack."""
     model = facing(loaded(model), text)
@@ -124,7 +125,14 @@ def of_text(
 
     memory = claimed(needed, model, len(encoded.tokens), memory_limit, remedy)
     settings = Settings(
-        model.anatomy, encoded.batch, layers=tuple(numbers), targets=rows, memory=memory, progress=progress, top=top
+        model.anatomy,
+        encoded.batch,
+        layers=tuple(numbers),
+        targets=rows,
+        memory=memory,
+        progress=progress,
+        top=top,
+        finished=finished,
     )
     with torch.autocast(model.device.type, enabled=False):
         arrays, about = _arrays(settings, selected, options)
@@ -225,7 +233,7 @@ def _over_blocks(
 
     if attending:
         queries = settings.anatomy.queries(1, tokens)
-        visit_blocks(settings.anatomy, settings.batch, visit, max(attending), queries)
+        visit_blocks(settings.anatomy, settings.batch, visit, max(attending), queries, settings.finished)
     return results
 
 

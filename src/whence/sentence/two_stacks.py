@@ -76,6 +76,7 @@ def measure_both(
     pair = both_of(model, text, truncate)
     rows = targets_of(targets, len(pair.prefix.tokens))
     stage = partial(_staged, progress)
+    encoded: list[Tensor] = []
     encoder = one.of_text(
         model.encoder,
         text[0],  # type: ignore[index]  # a pair, as was just checked
@@ -84,6 +85,7 @@ def measure_both(
         truncate=truncate,
         memory_limit=memory_limit,
         progress=stage(0, 2),
+        finished=encoded.append,
     )
     own = {name: variable for name, variable in selected.items() if owners()[name] in MEASURED}
     settings = Settings(
@@ -98,7 +100,7 @@ def measure_both(
     if needed is not None:
         memory = one.claimed(needed, model, len(pair.together.tokens), memory_limit, lambda: one.REMEDY)
         settings = replace(settings, memory=memory)
-    halves = halves_of(settings, options, own)
+    halves = halves_of(settings, options, own, encoded[-1] if encoded else None)
     about = provenance(model, options, parameters_of(options))
     about |= {"text": pair.source.sentence.text, "prefix": pair.prefix.sentence.text}
     sides = {side: _labelled(side, halves, own, pair, settings).assign_attrs(about) for side in SIDES}
@@ -107,10 +109,16 @@ def measure_both(
     )
 
 
-def halves_of(settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable]) -> Halves:
-    """What the answer's tokens have from the source and from each other: layer first, then any batch."""
+def halves_of(
+    settings: Settings, options: Mapping[str, Options], own: Mapping[str, Variable], encoded: Tensor | None = None
+) -> Halves:
+    """What the answer's tokens have from the source and from each other: layer first, then any batch.
+
+    Where it is known what the encoder gave, the decoder's blocks are walked through alone.
+    """
+    alone = replace(settings, batch=replace(settings.batch, encoded=encoded))
     with torch.autocast(settings.anatomy.model.device.type, enabled=False):
-        return _by_blocks(settings, options, own) | _by_chain(settings, options, own)
+        return _by_blocks(alone, options, own) | _by_chain(settings, options, own)
 
 
 def _of_each(layers: Sequence[int], depths: tuple[int, int]) -> list[list[int] | None]:
