@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { EMPTY, asksOf, duration, isBefore, isLong, keys, next } from "../../../src/whence/page/js/live/next.js";
-import { awaited, offer, positions, start, todo } from "../../../src/whence/page/js/live/next.js";
+import { awaited, longer, offer, positions, start, todo } from "../../../src/whence/page/js/live/next.js";
 
 const row = (more) => ({
   about: "",
@@ -208,6 +208,14 @@ test("what takes long is offered for one sentence, and not while it is measured"
   assert.equal(offer(shown), null);
   const brief = finished(at(start({ ...known, seconds: 10 }), { text: "a b c d" })).state; // longer than it may take
   assert.deepEqual(offer(brief), { name: "", words: "about 20 s of 10 s" });
+});
+
+test("a view may ask for what it is not drawn by because the text is long", () => {
+  const { state } = finished(at(start(known), { text: "a b c d" }));
+  assert.equal(longer(state, "flow"), "long");
+  assert.equal(longer(at(state, { text: "a b c d", once: "long" }), "flow"), null);
+  assert.equal(longer(shown, "flow"), null); // short: it is there
+  assert.equal(longer(state, "maps"), null);
 });
 
 test("no event changes the record it is given", () => {

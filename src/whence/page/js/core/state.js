@@ -36,7 +36,7 @@ const READ = {
 };
 const WRITE = { layer: (value, data) => data.layers[value] };
 // What was asked for, beside what is selected: only a live page has them.
-export const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
+const ASKED = ["text", "pair", "model", "measures", "once", "truncate", "asked", "edited", "other"];
 ASKED.push("rather", "chat", "generate", "spans"); // of the prediction
 ASKED.push("far"); // the layer and the head of the map of a long text
 

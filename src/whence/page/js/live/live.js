@@ -6,7 +6,7 @@ import { cut } from "../core/data.js";
 import { h } from "../core/dom.js";
 import { form } from "./form.js";
 import { download } from "../core/leave.js";
-import { EMPTY, asksOf, awaited, isBefore, isLong, isOpen, keys, next, offer, start, todo } from "./next.js";
+import { EMPTY, asksOf, awaited, isBefore, isLong, isOpen, keys, longer, next, offer, start, todo } from "./next.js";
 import { mount } from "../page.js";
 import * as bridge from "../views/bridge.js";
 import * as far from "../views/far.js";
@@ -67,7 +67,7 @@ function draw() {
   fields.show({ busy: task !== null, said, share: state.share, alarm: state.alarm, offer: offer(state) });
   apart.hidden = !state.apart;
   const sentence = cut(view?.state.data.attrs.text ?? "", BRIEF);
-  apart.textContent = state.apart ? `The pictures, and what Save gives, are still of “${sentence}”.` : "";
+  apart.textContent = state.apart ? `The pictures, and what is shared, are still of “${sentence}”.` : "";
   shown.classList.toggle("stale", state.apart);
 }
 
@@ -138,6 +138,8 @@ function follow() {
 const actions = {
   before: () => isBefore(state),
   awaited: (view) => awaited(state, view),
+  longer: (view) => longer(state, view),
+  measure: (name) => beside({ once: name }),
   get models() {
     return state.known.models.map(({ name }) => name);
   },
@@ -230,7 +232,7 @@ async function begin() {
   state = start(await about());
   const cancel = () => dispatch({ kind: "cancelled" });
   fields = form(asking, ways, state.known, {
-    ...{ submit, cancel, save, more, measure: (name) => beside({ once: name }) },
+    ...{ submit, cancel, save, more, measure: actions.measure },
     example: ({ text, model }) => go(moved(view?.state ?? {}, { text, model })),
   });
   addEventListener("hashchange", follow);

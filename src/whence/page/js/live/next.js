@@ -37,7 +37,7 @@ import { said } from "../core/data.js";
  */
 
 /** @type {(keyof Slots)[]} */
-export const SLOTS = ["main", "edited", "other"];
+const SLOTS = ["main", "edited", "other"];
 export const EMPTY = "The text is empty; give at least one word.";
 const MOST_POSITIONS = 8,
   MOST_CHOSEN = 4;
@@ -297,7 +297,7 @@ const FIELDS = {
 };
 
 /** The answer as far as it is wanted. @param {Slot} slot @returns {number[]} */
-export function answerOf({ ask, answer }) {
+function answerOf({ ask, answer }) {
   return answer.tokens.slice(0, Number(ask?.generate) || 0);
 }
 
@@ -329,12 +329,27 @@ export function positions(ask, { tokens, causal }) {
  * @param {Live} state @param {string} view
  */
 export function awaited({ known, slots: { main } }, view) {
-  const given = known.models.find(({ name }) => name === main.ask?.model)?.measures ?? [],
-    name = given.find((one) => known.measures[one].view === view);
-  if (!name || !main.data || main.failed || name in main.got || past(known.measures[name], main.data)) return null;
+  const name = viewedBy(known, main, view);
+  if (!name || main.failed || past(known.measures[name], main.data)) return null;
   const { positions: placed, read } = known.measures[name];
   if (placed && !positions(main.ask, main.data).length) return null;
   return read && name in main.bodies ? null : name;
+}
+
+/**
+ * The measure that a view would be drawn by if the text were shorter, and that may be asked for; null without one.
+ * @param {Live} state @param {string} view
+ */
+export function longer({ known, slots: { main } }, view) {
+  const name = viewedBy(known, main, view);
+  return name && past(known.measures[name], main.data) && !wantedOf(main.ask).includes(name) ? name : null;
+}
+
+/** The measure that a view is drawn by, as long as it is not there. @param {Known} known @param {Slot} main */
+function viewedBy(known, main, view) {
+  const given = known.models.find(({ name }) => name === main.ask?.model)?.measures ?? [],
+    name = given.find((one) => known.measures[one].view === view);
+  return name && main.data && !(name in main.got) ? name : null;
 }
 
 /** How the work goes, in words; `at` is the time in milliseconds. */

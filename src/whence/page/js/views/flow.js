@@ -16,7 +16,7 @@ import {
   title,
 } from "../core/data.js";
 import { perHead as byHead, wording } from "../core/data.js";
-import { MONO, SANS, fitted, h, once, select, slider, textWidth } from "../core/dom.js";
+import { MONO, SANS, fitted, h, hide, kept, once, select, slider, textWidth } from "../core/dom.js";
 import { figure } from "../core/figure.js";
 import { roomIn } from "../core/grid.js";
 import { columnsIn, flowLayout } from "../core/layout.js";
@@ -57,6 +57,7 @@ export function render(container, data, state, palette) {
   select(choices, "flow", "By", options(data), name, (value) => state.set({ flow: value, keep: "" }));
   select(choices, "links", "Links", MODES, mode, (value) => state.set({ links: value, keep: "" }));
   const made = composed(data, state, palette, name, mode, roomIn(body));
+  exactly(choices, state.live);
   slider(choices, "keep", "Share shown", made.share, percent, (value) => state.set({ keep: value }));
   say(finding(data, made.picture, name, state), subtitle(data, made, name, mode));
 
@@ -65,6 +66,15 @@ export function render(container, data, state, palette) {
   parts.beside.replaceChildren(...agreement(data, state, made.picture.net, name));
   held.pictures = (colors) => [vector({ ...made.picture, palette: colors }, made.at)];
   held.table = () => table(data, made.picture, made.at, name);
+}
+
+/** Offers what would be drawn of a shorter text. @param {HTMLElement} choices */
+function exactly(choices, live) {
+  const name = live?.longer("flow"),
+    button = kept(choices, "longer", () => h("button", { type: "button", class: "better" }));
+  hide(button, !name, choices);
+  button.textContent = `Draw it by ${name}, which is exact`;
+  button.onclick = () => live.measure(name);
 }
 
 /**
@@ -113,18 +123,20 @@ function named(columns, weights) {
 }
 
 /** @param {Data} data @param {Picture} picture @param {At} at */
-function table(data, { kept, net }, { columns, places }, name) {
+function table(data, { kept, net, doubts }, { columns, places }, name) {
   const where = (first) => {
     const { end } = columns[places[first]];
     return end - first > 1 ? [`${first}–${end - 1}`, `${end - first} tokens`] : [first, data.tokens[first].text];
   };
+  const errorOf = ({ first, end }) => (end - first > 1 ? "" : doubts[first]); // of several together nobody knows it
   const rows = kept
     .toReversed()
     .map(({ from, source, to, target, weight, strength }) => [
       ...[name, net.rows[from], ...where(source), net.rows[to], ...where(target)],
       ...[weight, strength],
+      ...(doubts ? [errorOf(columns[places[source]])] : []),
     ]);
-  return { header: [...HEADER, "share", "share_of_the_flow"], rows };
+  return { header: [...HEADER, "share", "share_of_the_flow", ...(doubts ? ["standard_error"] : [])], rows };
 }
 
 /** @returns {string[][]} */

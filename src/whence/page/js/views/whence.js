@@ -5,6 +5,7 @@ import {
   apart,
   called,
   error,
+  errorsOf,
   estimated,
   lacking,
   largest,
@@ -62,20 +63,24 @@ export function render(container, data, state, palette) {
   const main = once(body, () => body.appendChild(h("div", { class: "main" })));
   grid(main, spec(palette), palette);
   leaving.pictures = (colors) => [drawing(main, spec(colors), colors)];
-  leaving.table = () => ({
-    header: ["map", "layer", "target", "target_token", "source", "source_token", signed ? "value" : "share"],
-    rows: data.layers.flatMap((layer, at) =>
-      data.tokens.map(({ text }, source) => [
-        name,
-        layer,
-        token,
-        data.tokens[token].text,
-        source,
-        text,
-        row(at)[source],
-      ]),
-    ),
+  leaving.table = () => table(data, name, token, row);
+}
+
+/** @param {import("../core/data.js").Data} data @param {(layer: number) => Float32Array} row */
+function table(data, name, token, row) {
+  const { signed } = data.variables[name],
+    doubtful = estimated(data, name) !== "",
+    header = ["map", "layer", "target", "target_token", "source", "source_token", signed ? "value" : "share"];
+  const rows = data.layers.flatMap((layer, at) => {
+    const numbers = row(at),
+      off = doubtful ? errorsOf(data, name, at, token) : null,
+      target = data.tokens[token].text;
+    return data.tokens.map(({ text }, source) => [
+      ...[name, layer, token, target, source, text, numbers[source]],
+      ...(off ? [off[source]] : []),
+    ]);
   });
+  return { header: doubtful ? [...header, "standard_error"] : header, rows };
 }
 
 /**
