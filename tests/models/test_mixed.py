@@ -182,7 +182,8 @@ def test_a_picture_and_a_text_go_through_the_processor(llava, tmp_path):
     picture = np.random.RandomState(0).randint(0, 256, (40, 40, 3)).astype("uint8")
     Image.fromarray(picture).save(tmp_path / "a.png")
     direct = llava.processor(images=Image.fromarray(picture), text="<image>ada bo", return_tensors="pt")
-    forms = [(tmp_path / "a.png", "ada bo"), (picture, "<image>ada bo"), dict(direct)]
+    name = tmp_path / "a.png"
+    forms = [(name, "ada bo"), (str(name), "ada bo"), (picture, "<image>ada bo"), dict(direct)]
     read = [whence.why(llava, form, measures="share") for form in forms]
     for ds in read:
         np.testing.assert_array_equal(ds.share, read[0].share)

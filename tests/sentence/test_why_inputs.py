@@ -269,7 +269,7 @@ def test_the_patch_that_decides_is_found():
     """One of sixteen patches is red or blue, the others are dim noise: its colour is the class."""
     network, draw = towers.trained_on_patches()
     model = whence.load(network)
-    pixels, places, colours = draw(100)
+    pixels, places, colours = draw(40)
     with torch.no_grad():
         assert (network(pixels).logits.argmax(-1) == colours).float().mean() > 0.98
     found = {"share": 0, "decomposition": 0}
@@ -279,18 +279,18 @@ def test_the_patch_that_decides_is_found():
         found["share"] += int(ds.share.values[0, 0, 1:].argmax()) == place
         ds = whence.measure(model, given, ["decomposition"], targets=[0], layers=[model.anatomy.layers])
         found["decomposition"] += int(ds.decomposition.values[0, 0, 1:].argmax()) == place
-    assert found["share"] >= 95 and found["decomposition"] >= 95, found
+    assert found["share"] >= 38 and found["decomposition"] >= 38, found
 
 
 def test_the_token_that_decides_is_found():
     """One of two words among others that say nothing decides the class."""
     network, draw = towers.trained_on_tokens()
     model = whence.load(network, tiny.tokenizer())
-    ids, places, classes = draw(100)
+    ids, places, classes = draw(40)
     with torch.no_grad():
         assert (network(ids).logits.argmax(-1) == classes).float().mean() > 0.98
     found = 0
     for row, place, number in zip(ids.tolist(), places.tolist(), classes.tolist(), strict=True):
         ds = whence.why(model, row, label=number, against=1 - number, measures="share")
         found += int(ds.share.values[0, 0].argmax()) == place
-    assert found >= 95, found
+    assert found >= 38, found

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from whence.errors import BadInput
 from whence.models import media
+from whence.models.arguments import accepted
 from whence.models.block import Batch
 from whence.models.coded import Coded, coded
 from whence.models.encode import Encoded, aligned, encode
@@ -45,7 +46,11 @@ def _is_text(item: object) -> bool:
 def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
     """The tokens of what was given, as the model reads it."""
     if model.reads == TEXT:
-        return pictured(model, inputs_with_picture(model, item)) if has_picture(item) else _text(model, item, truncate)
+        return (
+            pictured(model, inputs_with_picture(model, item))
+            if has_picture(model, item)
+            else _text(model, item, truncate)
+        )
     inputs = _inputs(model, item)
     batch = _read(model, inputs)
     placed = places(model.anatomy, batch, model.processor)
@@ -65,13 +70,18 @@ def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
     )
 
 
-def has_picture(item: object) -> bool:
-    """Whether this is a text with a picture: (picture, text), messages with parts, or what a processor made of them."""
+def has_picture(model: Model, item: object) -> bool:
+    """Whether this is a text with a picture: (picture, text), messages with parts, or what a processor made of them.
+
+    A name of a file is a picture where the model reads some, and else the first text of a pair.
+    """
     if isinstance(item, Mapping):
         return {TEXT, PIXELS} <= item.keys()
     if isinstance(item, list):
         return any(isinstance(message, Mapping) and isinstance(message.get("content"), list) for message in item)
-    return isinstance(item, tuple) and len(item) == 2 and not isinstance(item[0], str) and isinstance(item[1], str)
+    if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[1], str):
+        return False
+    return not isinstance(item[0], str) or (media.is_file(item[0]) and PIXELS in accepted(model.model))
 
 
 def pictured(model: Model, inputs: Processed) -> Encoded:

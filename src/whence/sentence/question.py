@@ -49,7 +49,7 @@ def question(
     answer: Answer,
     truncate: bool,
 ) -> Question:
-    if has_picture(text):
+    if has_picture(model, text):
         return _with_picture(model, text, position, token, answer)
     parsed = sentence(text)
     longest = limit(model.anatomy, model.tokenizer) if truncate else None
