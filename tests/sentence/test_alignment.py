@@ -25,7 +25,7 @@ def found(model):
         copied = np.arange(source.shape[1])[::-1]
         pair = source[0].tolist(), begun(target)[0].tolist()
         cross = whence.measure(model, pair, ["contribution", "decomposition"], layers=[2])["cross"]
-        ds = whence.why(model, source[0].tolist(), answer=target[0].tolist())
+        ds = whence.why(model, source[0].tolist(), answer=target[0].tolist(), measures="share")
         maps = {name: cross[name].values[-1] for name in ("contribution", "decomposition", "decomposition_signed")}
         maps |= {"share": ds.share.values[:, 0, : len(copied)]}
         for name, values in maps.items():
