@@ -25,9 +25,9 @@ from whence.measures.flow.contribution import Flow, jacobian, jacobian_local
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.encode import encode
+from whence.models.frozen import FrozenBlock
 from whence.models.linearise import linearised
 from whence.models.locate import locate
-from whence.models.tangent import Step
 from whence.text.sentence import sentence
 
 TEXT = "The committee said on Monday that the new bridge over the river will be open to all of its visitors in May."
@@ -120,12 +120,12 @@ def products(width: int) -> None:
         rows @ weight
 
 
-def within(anatomy: Anatomy, given: Batch, work: Callable[[Step], object]) -> None:
+def within(anatomy: Anatomy, given: Batch, work: Callable[[FrozenBlock], object]) -> None:
     with linearised(anatomy, given) as chain:
         work(chain.steps[-1])
 
 
-def batched_reverse(step: Step) -> Tensor:
+def batched_reverse(step: FrozenBlock) -> Tensor:
     """All components of one target at once."""
     tokens, width = step.states.shape
     cotangents = torch.zeros(width, tokens, width)
@@ -133,7 +133,7 @@ def batched_reverse(step: Step) -> Tensor:
     return torch.cat([step.pull(part) for part in cotangents.split(ROWS // tokens)])
 
 
-def looped_reverse(step: Step) -> None:
+def looped_reverse(step: FrozenBlock) -> None:
     """Some components of one target, one after the other."""
     with torch.enable_grad():
         states = step.states.clone().requires_grad_()

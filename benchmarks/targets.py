@@ -14,8 +14,8 @@ from whence.measures.flow.contribution import gradient, jacobian
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.encode import encode
+from whence.models.frozen import FrozenBlock
 from whence.models.linearise import linearised
-from whence.models.tangent import Step
 from whence.text.sentence import sentence
 
 GOAL, SLICE = 30, 4  # times faster than all; sources that exact is timed on
@@ -71,7 +71,7 @@ def own_code_or_parts(anatomy: Anatomy, batch: Batch) -> None:
             print(f"{count} cotangents through a block: by its parts {spent['own'] / spent['parts']:.2f} x faster")
 
 
-def _by_parts(step: Step, cotangents: torch.Tensor) -> torch.Tensor:
+def _by_parts(step: FrozenBlock, cotangents: torch.Tensor) -> torch.Tensor:
     parts = by_parts(step, back=True)
     assert parts is not None
     return parts.pull(cotangents)

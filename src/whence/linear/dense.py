@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from whence.linear.matrices import rest
 from whence.linear.steps import Branches
 from whence.linear.tangent import AttentionDerivative, NormDerivative
-from whence.models.tangent import Attended, Step, precise, until_attention
+from whence.models.frozen import Attended, FrozenBlock, precise, until_attention
 
 TOKENS, DIRECTIONS = 8, 64  # benchmarks lens: whose matrices are alive together, and how many go through attention
 Covectors = Float[Tensor, "t k _"]  # tokens first, for one product with each token's matrix
@@ -86,7 +86,7 @@ class Dense:
         return torch.cat([rearrange(part, "h t k d -> t k (h d)") for part in parts], dim=-1)
 
 
-def dense(step: Step, parts: Branches | None, tokens: slice) -> Dense | None:
+def dense(step: FrozenBlock, parts: Branches | None, tokens: slice) -> Dense | None:
     """The block among these tokens, from its derivative by its parts; None where it is not of this form.
 
     That is found by trying, on the first of the tokens.
@@ -111,7 +111,7 @@ def _made(parts: Branches, reads: Reads) -> Dense:
     return Dense(parts, attention.projection * parts.attention.factor, attention.attended, queries, reads)
 
 
-def _reads(step: Step) -> Reads | None:
+def _reads(step: FrozenBlock) -> Reads | None:
     """What the block's attention reads, where it is linear in the normed state up to turns within each head."""
     assert step.attended is not None and step.parts is not None
     width = step.attended.query.shape[-1]
@@ -125,7 +125,7 @@ def _reads(step: Step) -> Reads | None:
     return Reads(torch.cat(watched.weights), *_turns(step, watched, width), derivative)
 
 
-def _turns(step: Step, watched: "_Watched", width: int) -> tuple[Tensor, Tensor, Tensor]:
+def _turns(step: FrozenBlock, watched: "_Watched", width: int) -> tuple[Tensor, Tensor, Tensor]:
     """How queries, keys and values of each head move with the products they come from: all heads at once."""
     products = torch.cat(watched.outputs, dim=-1)
     unit = torch.eye(width, dtype=products.dtype, device=products.device)

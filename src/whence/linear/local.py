@@ -19,10 +19,10 @@ from torch import Tensor
 from whence.linear import cost
 from whence.linear.matrices import Matrices, bytes_of, matrices
 from whence.linear.tangent import by_parts
-from whence.models.tangent import Step
+from whence.models.frozen import FrozenBlock
 
 
-def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"] | None:
+def local_frobenius(step: FrozenBlock, chunk: int, memory: int) -> Float[Tensor, "t s"] | None:
     """|d h^l_i / d h^(l-1)_j| of one block; None where it cannot be multiplied out within the memory."""
     if not multiplies_out(step, memory):
         return None
@@ -30,7 +30,7 @@ def local_frobenius(step: Step, chunk: int, memory: int) -> Float[Tensor, "t s"]
     return None if block is None else _norms(_Heads.of(block), block, min(cost.PAIRS, memory // cost.PAIRS_SHARE))
 
 
-def multiplies_out(step: Step, memory: int) -> bool:
+def multiplies_out(step: FrozenBlock, memory: int) -> bool:
     """Whether the memory holds the matrices of one block and what its norms are made of."""
     return step.attended is not None and 3 * bytes_of(step) <= memory
 

@@ -18,10 +18,9 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.linear.steps import Activated, Branches, Chain, Gated, Linear, Vectors
-from whence.linear.steps import Step as Part
+from whence.linear.steps import Activated, Branches, Chain, Gated, Linear, Step, Vectors
 from whence.linear.tangent import AttentionDerivative, NormDerivative, by_query, heads_pull, heads_push, scores_spread
-from whence.models.tangent import Attended, Step, precise
+from whence.models.frozen import Attended, FrozenBlock, precise
 
 Reads = tuple[Float[Tensor, "t w n"], Float[Tensor, "t w p"], Float[Tensor, "t w q"]]  # queries, keys, values
 
@@ -55,7 +54,7 @@ class Matrices:
         return replace(self, attended=self.attended.among(tokens), **maps)
 
 
-def matrices(step: Step, parts: Branches | None, chunk: int, back: bool = False) -> Matrices | None:
+def matrices(step: FrozenBlock, parts: Branches | None, chunk: int, back: bool = False) -> Matrices | None:
     """The block's matrices, made from `chunk` directions at a time; None where the block is not of this form.
 
     That is found by trying: a block whose tokens meet outside attention would give another derivative. `parts` is the
@@ -77,7 +76,7 @@ def matrices(step: Step, parts: Branches | None, chunk: int, back: bool = False)
     return multiplied if (step.agrees_back(multiplied.pull) if back else step.agrees(multiplied.push)) else None
 
 
-def bytes_of(step: Step) -> int:
+def bytes_of(step: FrozenBlock) -> int:
     """What the matrices of one block take while they are made: keys, values, own, write, two more for the queries."""
     assert step.attended is not None
     tokens, width = step.states.shape
@@ -120,14 +119,14 @@ def _multiplied(branch: Chain) -> Float[Tensor, "t m m"]:
     return Chain(tuple(steps)).push(maps.transpose(0, 1)).transpose(0, 1)
 
 
-def _through_norms(norms: Sequence[Part], maps: Float[Tensor, "t m n"]) -> Float[Tensor, "t m n"]:
+def _through_norms(norms: Sequence[Step], maps: Float[Tensor, "t m n"]) -> Float[Tensor, "t m n"]:
     for norm in norms:
         assert isinstance(norm, NormDerivative)
         maps = norm.ahead_of(maps)
     return maps
 
 
-def _neurons(steps: list[Part]) -> Float[Tensor, "t m m"]:
+def _neurons(steps: list[Step]) -> Float[Tensor, "t m m"]:
     """(F diag(slope_i)) D, and the same of the linear half of a gate; takes its steps off the list."""
     first, second = steps.pop(0), steps.pop(0)
     if isinstance(first, Gated):
@@ -155,7 +154,7 @@ def _basis(states: Float[Tensor, "t m"], size: int, chunk: int) -> Iterator[tupl
         yield part, unit[part, None].expand(-1, len(states), -1)
 
 
-def _reads(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _reads(step: FrozenBlock, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Derivatives of queries, keys, values and output by the token's own state, input x output."""
     tokens, width = step.states.shape
     derivatives: list[Tensor] = []
@@ -169,7 +168,7 @@ def _reads(step: Step, chunk: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return derivatives[0], derivatives[1], derivatives[2], derivatives[3]
 
 
-def _writes(step: Step, own: Float[Tensor, "t m m"], chunk: int) -> Float[Tensor, "t n m"]:
+def _writes(step: FrozenBlock, own: Float[Tensor, "t m m"], chunk: int) -> Float[Tensor, "t n m"]:
     """Derivative of the output by what the heads output; by way of the residual stream where they join it first."""
     assert step.attended is not None
     parts = step.parts

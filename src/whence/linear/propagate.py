@@ -15,8 +15,8 @@ from whence.linear import cost
 from whence.linear.matrices import Matrices, bytes_of, matrices
 from whence.linear.steps import Branches, Vectors
 from whence.linear.tangent import by_parts, padded
+from whence.models.frozen import FrozenBlock, FrozenBlocks
 from whence.models.memory import gigabytes
-from whence.models.tangent import Chain, Step
 
 Progress = Callable[[int, int], None]
 
@@ -63,7 +63,7 @@ Visit = Callable[[int, Pack], None]  # a layer, and what has arrived there
 class OwnCode:
     """A block by autograd, among some of its tokens."""
 
-    step: Step
+    step: FrozenBlock
     tokens: slice = field(default_factory=lambda: slice(None))
 
     def push(self, vectors: Vectors) -> Vectors:
@@ -83,7 +83,7 @@ class OwnCode:
 class Propagator:
     """The blocks up to a depth, which way vectors go, and the memory they may take on their way."""
 
-    chain: Chain
+    chain: FrozenBlocks
     memory: int
     back: bool = False
     progress: Progress | None = None
@@ -187,7 +187,7 @@ class Propagator:
         return pack
 
 
-def making(step: Step) -> int:
+def making(step: FrozenBlock) -> int:
     """What the matrices of this block cost."""
     return cost.making(step.parts is not None and step.parts.joins_first, step.may_read_alike)
 
@@ -204,7 +204,7 @@ class _Report:
             self.progress(self.done, self.total)
 
 
-def _inside(chain: Chain) -> int:
+def _inside(chain: FrozenBlocks) -> int:
     """Bytes one vector takes while it goes through a block."""
     tokens, width = chain.states.shape
     number = chain.states.element_size()

@@ -12,10 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.func import jvp
 
-from whence.linear.steps import Activated, Branches, Chain, Gated, Linear, Sums, Vectors
-from whence.linear.steps import Step as Part
+from whence.linear.steps import Activated, Branches, Chain, Gated, Linear, Step, Sums, Vectors
+from whence.models.frozen import Attended, FrozenBlock
 from whence.models.precision import single
-from whence.models.tangent import Attended, Step
 from whence.models.weights import FeedForward, Norm, Opaque
 
 Shared = tuple[Float[Tensor, "m n"], Float[Tensor, "m p"], Float[Tensor, "m q"]]  # queries, keys, values
@@ -63,7 +62,7 @@ class NormDerivative:
 class Reading:
     """Queries, keys and values: by matrices that all tokens share, or by the block's own code up to its attention."""
 
-    step: Step
+    step: FrozenBlock
     maps: Shared | None = None
     tokens: slice = field(default_factory=lambda: slice(None))
 
@@ -118,7 +117,7 @@ class AttentionDerivative:
         return replace(self, reading=reading, attended=attended, spread=self.spread[:, :, tokens])
 
 
-def by_parts(step: Step, back: bool = False) -> Branches | None:
+def by_parts(step: FrozenBlock, back: bool = False) -> Branches | None:
     """The block's derivative from its parts; None where they are not known or do not give the block's own.
 
     It is compared with the block's own code pushing vectors, or pulling them `back`.
@@ -133,7 +132,7 @@ def by_parts(step: Step, back: bool = False) -> Branches | None:
     return None
 
 
-def _branches(step: Step, reading: Reading) -> Branches:
+def _branches(step: FrozenBlock, reading: Reading) -> Branches:
     assert step.attended is not None and step.parts is not None
     parts, states = single(step.parts), step.states
     norms, feed_norms, scale = parts.attention_norms, parts.feed_forward_norms, parts.residual_scale
@@ -163,7 +162,7 @@ def _normed(norm: Norm | None, states: Float[Tensor, "t m"]) -> Float[Tensor, "t
     return states if norm is None else norm(states)
 
 
-def _feed_forward(forward: FeedForward, read: Float[Tensor, "t m"]) -> tuple[Part, ...]:
+def _feed_forward(forward: FeedForward, read: Float[Tensor, "t m"]) -> tuple[Step, ...]:
     """The steps of the secant with the slopes of the derivative; of a gate by the product rule."""
     before, down = forward.activated(read), Linear(forward.down)
     active, slope = jvp(forward.activation, (before,), (torch.ones_like(before),))[:2]
@@ -172,7 +171,7 @@ def _feed_forward(forward: FeedForward, read: Float[Tensor, "t m"]) -> tuple[Par
     return Linear(forward.activated), Activated(slope, torch.zeros_like(slope[0])), down
 
 
-def shared_maps(step: Step) -> Shared:
+def shared_maps(step: FrozenBlock) -> Shared:
     """Derivatives of queries, keys and values when they are those of every token: each token carries another one."""
     tokens, width = step.states.shape
     directions = torch.eye(width, dtype=step.states.dtype, device=step.states.device)
@@ -192,7 +191,7 @@ def padded(vectors: Float[Tensor, "k u n"], count: int, tokens: slice) -> Float[
     return whole
 
 
-def _counts(step: Step) -> tuple[int, int, int]:
+def _counts(step: FrozenBlock) -> tuple[int, int, int]:
     """How many heads have queries, keys and values of their own."""
     assert step.attended is not None
     groups, shared = step.attended.query.shape[:2]

@@ -18,12 +18,12 @@ from whence.models import capture
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
+from whence.models.frozen import PRECISE, FrozenBlocks
 from whence.models.hooks import here
 from whence.models.linearise import linearised
 from whence.models.locate import probe, reason_of
 from whence.models.pieces import in_pieces
 from whence.models.stack import table_of
-from whence.models.tangent import PRECISE, Chain
 from whence.models.weights import first
 
 # relative difference that rounding explains: both run the same operations on the same numbers
@@ -98,7 +98,7 @@ class _Own:
         return states.detach().requires_grad_()
 
 
-def _compared(anatomy: Anatomy, batch: Batch, chain: Chain) -> float:
+def _compared(anatomy: Anatomy, batch: Batch, chain: FrozenBlocks) -> float:
     tangent = drawn(chain.states, seed=1)
     pushed = chain.push_one(tangent)
     cotangent = _evenly(drawn(chain.states, seed=2).to(pushed.device), pushed)
@@ -110,7 +110,7 @@ def _compared(anatomy: Anatomy, batch: Batch, chain: Chain) -> float:
     return max(errors + both_ways if pulled.dtype in PRECISE.values() else errors)
 
 
-def _apart_backwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Tensor, pulled: Tensor) -> float:
+def _apart_backwards(anatomy: Anatomy, batch: Batch, chain: FrozenBlocks, cotangent: Tensor, pulled: Tensor) -> float:
     """The chain's VJP and autograd's from the last layer to the embeddings."""
     if anatomy.encoder is not None:
         return _apart_of_both(anatomy, batch, cotangent, pulled)
@@ -143,7 +143,7 @@ def _gradients(outputs: Any, inputs: Any, cotangent: Tensor, border: int) -> tup
     return torch.autograd.grad(outputs, inputs, parts, retain_graph=True)
 
 
-def _apart_forwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Tensor, pulled: Tensor) -> float:
+def _apart_forwards(anatomy: Anatomy, batch: Batch, chain: FrozenBlocks, cotangent: Tensor, pulled: Tensor) -> float:
     """The chain's JVP and that of the model's own code in one pass: a backward pass would keep the weights of all
     blocks, which are not in memory together.
     """
@@ -155,7 +155,7 @@ def _apart_forwards(anatomy: Anatomy, batch: Batch, chain: Chain, cotangent: Ten
     return apart(chain.push_one(start), expected)
 
 
-def _by_torch_func(chain: Chain) -> list[float]:
+def _by_torch_func(chain: FrozenBlocks) -> list[float]:
     """The same for batched derivatives, as they are measured, in one block of each kind."""
     tangent = drawn(chain.states, seed=3)
     if chain.stack is not None:

@@ -20,22 +20,22 @@ from whence.models import capture
 from whence.models.anatomy import INTERFACE, Anatomy
 from whence.models.block import Batch
 from whence.models.block_weights import BlockWeights, widened
+from whence.models.frozen import (
+    PRECISE,
+    SEAM,
+    Attended,
+    FrozenBlock,
+    FrozenBlocks,
+    Function,
+    answering,
+    own_attention,
+    precise,
+)
 from whence.models.functions import written_out
 from whence.models.hooks import Reached, here
 from whence.models.pieces import device_of
 from whence.models.precision import HALF
 from whence.models.stack import Precision, Stack, kept
-from whence.models.tangent import (
-    PRECISE,
-    SEAM,
-    Attended,
-    Chain,
-    Function,
-    Step,
-    answering,
-    own_attention,
-    precise,
-)
 from whence.models.two_stacks import Recorder
 from whence.models.weights import first
 
@@ -48,7 +48,7 @@ def linearised(
     depth: int | None = None,
     precision: Precision = precise,
     attending: bool = True,
-) -> Iterator[Chain]:
+) -> Iterator[FrozenBlocks]:
     """The forward pass of one sentence, ready to be differentiated; the model is restored when the context ends.
 
     With `depth` the pass stops after that many blocks: nothing of later ones is computed or kept. Without `attending`
@@ -75,13 +75,13 @@ def linearised(
         start = _start(anatomy, batch, recorder) if embedding_sum else None
         stack = _stack(anatomy, batch, recorder) if anatomy.side_paths else None
         # the tokens of a picture may see each other (Gemma 3)
-        yield Chain(steps, anatomy.causal and batch.inputs is None, start, stack)
+        yield FrozenBlocks(steps, anatomy.causal and batch.inputs is None, start, stack)
 
 
 @contextmanager
 def _of_both(
     anatomy: Anatomy, batch: Batch, embedding_sum: bool, depth: int | None, precision: Precision, attending: bool
-) -> Iterator[Chain]:
+) -> Iterator[FrozenBlocks]:
     """The same of two stacks, as one chain over both texts."""
     if embedding_sum:
         raise Unsupported(
@@ -94,7 +94,7 @@ def _of_both(
         for step in (steps[0], steps[-1]) if attending else ():
             _check_derivative(anatomy, step)
         at_once = recorder.at_once if steps[0].states.dtype in HALF else None
-        yield Chain(steps, causal=False, start=None, at_once=at_once)
+        yield FrozenBlocks(steps, causal=False, start=None, at_once=at_once)
 
 
 def _import_quietly() -> None:
@@ -125,7 +125,7 @@ class _Recorder:
     anatomy: Anatomy
     depth: int
     weights: BlockWeights
-    steps: list[Step] = field(default_factory=list)
+    steps: list[FrozenBlock] = field(default_factory=list)
     norm: nn.Module | None = None
     entry: nn.Module | None = None
     _outputs: list[tuple[nn.Module, Tensor]] = field(default_factory=list)
@@ -163,7 +163,7 @@ class _Recorder:
     def _end(self, block: nn.Module, args: tuple, output: Any) -> None:
         assert self._open is not None
         function, states = self._open
-        self.steps.append(Step(block, function, self.weights, states, self._alone(first(output)), None))
+        self.steps.append(FrozenBlock(block, function, self.weights, states, self._alone(first(output)), None))
         if len(self.steps) == self.depth:
             raise Reached
 
@@ -180,7 +180,7 @@ def _same(output: Tensor, states: Tensor) -> bool:
     return output is states or (output.shape == states.shape and torch.equal(output, states))
 
 
-def _attending(step: Step) -> Step:
+def _attending(step: FrozenBlock) -> FrozenBlock:
     """The step with its attention's inputs and weights; unchanged when it does not attend through the interface."""
     attentions: list[Attended] = []
 
@@ -283,7 +283,7 @@ def quantised(anatomy: Anatomy) -> list[str]:
     return sorted({str(parameter.dtype) for parameter in anatomy.stack.parameters() if parameter.dtype not in PRECISE})
 
 
-def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
+def _check_chain(anatomy: Anatomy, steps: tuple[FrozenBlock, ...]) -> None:
     """Each block reads the output of the one before; otherwise a derivative would miss a path."""
     for layer, (before, after) in enumerate(itertools.pairwise(steps), start=1):
         if not torch.equal(before.output.to(after.states.device), after.states):
@@ -293,7 +293,7 @@ def _check_chain(anatomy: Anatomy, steps: tuple[Step, ...]) -> None:
             )
 
 
-def _check_tokens(anatomy: Anatomy, steps: tuple[Step, ...], batch: Batch) -> None:
+def _check_tokens(anatomy: Anatomy, steps: tuple[FrozenBlock, ...], batch: Batch) -> None:
     """BigBird pads a long text to whole blocks of tokens."""
     if (states := len(steps[0].states)) != (tokens := batch.ids.shape[1]):
         raise Unsupported(
@@ -302,7 +302,7 @@ def _check_tokens(anatomy: Anatomy, steps: tuple[Step, ...], batch: Batch) -> No
         )
 
 
-def _check_derivative(anatomy: Anatomy, step: Step) -> None:
+def _check_derivative(anatomy: Anatomy, step: FrozenBlock) -> None:
     try:
         _ = step.reference
     except (RuntimeError, NotImplementedError) as error:

@@ -20,10 +20,10 @@ from whence.models import capture
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.block_weights import BlockWeights, widened
+from whence.models.frozen import FrozenBlock
 from whence.models.hooks import Reached, here
 from whence.models.pieces import device_of, held
 from whence.models.stack import kept
-from whence.models.tangent import Step
 from whence.models.weights import first
 
 Joint = Float[Tensor, "t m"]  # the encoder's tokens, then the decoder's
@@ -49,7 +49,7 @@ class Recorder:
         with closing(weights[0]), closing(weights[1]), held(*anatomy.encoder.finishing):
             yield cls(anatomy, depth, weights)
 
-    def record(self, batch: Batch) -> tuple[Step, ...]:
+    def record(self, batch: Batch) -> tuple[FrozenBlock, ...]:
         """The chain's steps of one pass."""
         with ExitStack() as hooks, suppress(Reached):
             assert self.anatomy.encoder is not None
@@ -114,7 +114,7 @@ class Recorder:
     def _alone(self, states: Tensor) -> Joint:
         return self.weights[0].precision(states[0])
 
-    def _steps(self) -> tuple[Step, ...]:
+    def _steps(self) -> tuple[FrozenBlock, ...]:
         """Every block as a function of all states, its own moved and the others as they are."""
         assert self.source is not None
         source, prefix = self._alone(self.source), self._called[self._border][2]
@@ -126,7 +126,7 @@ class Recorder:
                 before, after = (states, prefix), (source if last else output, prefix)
             else:
                 joint, before, after = _in_decoder(function, len(source)), (source, states), (source, output)
-            steps.append(Step(block, joint, self._weights(place), torch.cat(before), torch.cat(after), None))
+            steps.append(FrozenBlock(block, joint, self._weights(place), torch.cat(before), torch.cat(after), None))
         return tuple(steps)
 
     def _finish(self, states: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ from whence.measures.flow.sketch import sketched
 from whence.measures.flow.summaries import shares
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
+from whence.models.frozen import FrozenBlocks
 from whence.models.linearise import linearised
-from whence.models.tangent import Chain
 
 NORMS = ("frobenius", "spectral", "ones")
 MODES = ("auto", "exact", "sketch")
@@ -127,7 +127,7 @@ def jacobian_local(
     with linearised(anatomy, batch, depth=selection.depth) as chain:
         maps = []
         for done, layer in enumerate(selection.layers):
-            alone = Chain(chain.steps[layer - 1 : layer], chain.causal, None)
+            alone = FrozenBlocks(chain.steps[layer - 1 : layer], chain.causal, None)
             maps.append(_local(alone, replace(selection, layers=(1,)), norm, memory).to(chain.states.device))
             if progress is not None:
                 progress(done + 1, len(selection.layers))
@@ -193,7 +193,7 @@ def _largest(vectors: Float[Tensor, "k u m"]) -> Float[Tensor, " u"]:
 _SIZES = {"frobenius": _squares, "ones": _squares, "spectral": _largest}
 
 
-def _local(chain: Chain, selection: Selection, norm: str, memory: int) -> Float[Tensor, "target source"]:
+def _local(chain: FrozenBlocks, selection: Selection, norm: str, memory: int) -> Float[Tensor, "target source"]:
     """Of a chain of one block; frobenius norms without any vectors where the block multiplies out."""
     rows = Rows(selection, Propagator(chain, memory, norm == "ones" or selection.pulls))
     norms = local_frobenius(chain.steps[0], rows.propagator.portion(), memory) if norm == "frobenius" else None

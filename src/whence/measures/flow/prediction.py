@@ -21,7 +21,7 @@ from whence.linear.two_stacks import Made, Passed
 from whence.measures.flow.components import components
 from whence.measures.flow.readout import Readout, of_tokens
 from whence.models.anatomy import Anatomy
-from whence.models.tangent import Chain, Step
+from whence.models.frozen import FrozenBlock, FrozenBlocks
 
 # how far the parts' sum may be from the logit, of the size of the parts: rounding over as many layers
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
@@ -94,7 +94,7 @@ def shares(passed: Passed, readout: Readout, predicted: Sequence[Predicted], way
 
 
 def dependence(
-    readout: Readout, chain: Chain, predicted: Sequence[Predicted], way: Way
+    readout: Readout, chain: FrozenBlocks, predicted: Sequence[Predicted], way: Way
 ) -> Float[Tensor, "p layer source"]:
     """|d log p / d h^l_j| for every layer from 0 and every token; of log p - log q where it is against another, and of
     the score itself where there is no probability.
@@ -147,7 +147,7 @@ def _pulled(block: Made, covectors: Float[Tensor, "p t m"], bias: Float[Tensor, 
     return torch.cat([block.pull(part, sums) for part, sums in parts])
 
 
-def _derived(step: Step, covectors: Float[Tensor, "p t m"], portion: int) -> Float[Tensor, "p t m"]:
+def _derived(step: FrozenBlock, covectors: Float[Tensor, "p t m"], portion: int) -> Float[Tensor, "p t m"]:
     """Through the block's own code, which is run once for all portions."""
     back = vjp(step.block, step.states)[1]
     if len(covectors) == 1:

@@ -22,9 +22,9 @@ from whence.linear.steps import Branches
 from whence.linear.tangent import by_parts
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
+from whence.models.frozen import FrozenBlock, FrozenBlocks, pulled
 from whence.models.linearise import linearised
 from whence.models.stack import Stack
-from whence.models.tangent import Chain, Step, pulled
 
 Matrices = Float[Tensor, "layer m m"]
 # how far one direction may be from a backward pass through the model's own code: rounding over all layers
@@ -75,7 +75,9 @@ def jacobians(
     return matrices
 
 
-def _through_blocks(chain: Chain, averaged: Averaged, layers: Sequence[int], progress: Callable[[], None]) -> Matrices:
+def _through_blocks(
+    chain: FrozenBlocks, averaged: Averaged, layers: Sequence[int], progress: Callable[[], None]
+) -> Matrices:
     states, last = chain.states, len(chain.steps)
     width, reached = states.shape[-1], averaged.reached
     tokens = reached.stop - reached.start
@@ -112,7 +114,7 @@ class _Across:
         return covectors
 
 
-def _block(step: Step, reached: slice, directions: int) -> _Pulls:
+def _block(step: FrozenBlock, reached: slice, directions: int) -> _Pulls:
     """The quickest way back through a block."""
     parts = by_parts(step, back=True)
     tokens, width = step.states.shape
@@ -142,7 +144,9 @@ def _pulled_row(nodes: list[Tensor], stack: Stack, averaged: Averaged, row: int)
     return [gradient[averaged.span].mean(dim=0) for gradient in gradients]
 
 
-def _check(anatomy: Anatomy, chain: Chain, averaged: Averaged, layer: int, matrices: Float[Tensor, "m m"]) -> None:
+def _check(
+    anatomy: Anatomy, chain: FrozenBlocks, averaged: Averaged, layer: int, matrices: Float[Tensor, "m m"]
+) -> None:
     """One random direction, against a backward pass through the blocks' own code."""
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(len(matrices), generator=generator, dtype=torch.float64).to(matrices)

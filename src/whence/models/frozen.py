@@ -62,7 +62,7 @@ class Attended:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class FrozenBlock:
     """One block at one sentence's states; `attended` and `parts` are None where they are not known."""
 
     module: nn.Module
@@ -168,7 +168,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class FrozenBlocks:
     """All blocks of one pass; `start` leads from the sum of the embeddings to layer 0, None where they are the same.
 
     `stack` is set where blocks read more of layer 0 than their states; derivatives by layer 0 then go through it. With
@@ -176,7 +176,7 @@ class Chain:
     encoder's states, is then summed as autograd sums it, which shows in half precision.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[FrozenBlock, ...]
     causal: bool
     start: Float[Tensor, "s w m"] | None
     stack: Stack | None = None
