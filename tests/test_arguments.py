@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from whence._arguments import numbers, share, whole
+from whence._arguments import listed, numbers, share, whole
 from whence.errors import BadInput
 
 
@@ -12,10 +12,16 @@ def test_one_number(asked):
     assert numbers("layer", asked) == [3]
 
 
-@pytest.mark.parametrize("asked", ["1", ["1"], 1.5, [1.5], [True], None, b"1"])
+@pytest.mark.parametrize("asked", ["1", ["1"], 1.5, [1.5], [True], None, b"1", np.array(1.5)])
 def test_what_is_none(asked):
     with pytest.raises(BadInput, match="A layer is a whole number, and"):
         numbers("layer", asked)
+
+
+def test_one_or_several_names():
+    assert listed("measure", "norms", str) == ["norms"] and listed("measure", ("norms",), str) == ["norms"]
+    with pytest.raises(BadInput, match="A measure is asked for by name, and None was given"):
+        listed("measure", None, str)
 
 
 @pytest.mark.parametrize("asked", [0.05, np.float32(0.05), 1e-30, "0.5"])

@@ -13,13 +13,24 @@ SEEDS = 2**50
 
 def numbers(name: str, value: object) -> list[int]:
     """A list of ints from one number or several, Python's or NumPy's."""
-    values: list[Any] = list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
     try:
+        values: list[Any] = (
+            list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]
+        )
         if any(isinstance(number, bool) for number in values):
             raise TypeError
         return [operator.index(number) for number in values]
     except TypeError:
         raise BadInput(f"A {name} is a whole number, and {value!r} was given.") from None
+
+
+def listed(name: str, value: object, *kinds: type) -> list[Any]:
+    """A list from one of these kinds or several."""
+    if isinstance(value, kinds):
+        return [value]
+    if not isinstance(value, Iterable):
+        raise BadInput(f"A {name} is asked for by name, and {value!r:.40} was given.")
+    return list(value)
 
 
 def layers(value: object, first: int, last: int, some: bool = True) -> list[int]:

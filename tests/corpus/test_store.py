@@ -96,7 +96,7 @@ def test_what_is_not_ours_is_no_part(store):
     assert part_numbers(store) == [0]
 
 
-@pytest.mark.parametrize("out", ["", " ", "run\udcff"])
+@pytest.mark.parametrize("out", ["", " ", "a\0b", "run\udcff"])
 def test_what_is_no_folder_is_refused(out):
     with pytest.raises(BadInput, match=r"A folder to write into was expected|The name of the folder .* is not UTF-8"):
         at(out)

@@ -104,6 +104,12 @@ def test_rows_by_brute_force(rows, count):
             assert np.isnan(rest[row])
 
 
+def test_the_sum_of_the_others_is_not_rounded_to_half_precision():
+    rows = torch.rand(4, 300).softmax(dim=-1).to(torch.bfloat16)
+    kept, _, rest = largest(rows, 3)
+    torch.testing.assert_close(rest.double(), rows.double().sum(-1) - kept.double().sum(-1), rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("top", [0, -1])
 def test_nonsense_is_refused(builtin, top):
     with pytest.raises(BadInput, match="The top is a whole number of at least 1"):

@@ -89,6 +89,17 @@ def test_what_is_no_page(tmp_path, given, says):
         report(given, tmp_path / "page.html")
 
 
+@pytest.mark.parametrize("path", [None, "", "page\0.html"])
+def test_what_is_no_path(path):
+    with pytest.raises(BadInput, match=r"is written to a path|cannot be written"):
+        report(sentence(TOKENS), path)
+
+
+def test_what_is_no_reason(tmp_path):
+    with pytest.raises(BadInput, match=r"what whence\.why gives, and int was given"):
+        report(sentence(TOKENS), tmp_path / "page.html", reasons=0)
+
+
 def test_nothing_is_loaded_from_anywhere():
     text = page(sentence(TOKENS))
     assert set(re.findall(r"https?://[^\s\"'<)]+", text)) <= {"http://www.w3.org/2000/svg"}  # a name, not an address

@@ -308,6 +308,8 @@ def test_hops_hand_on_what_rests_on_the_answer(decoder):
         ({"spans": [(0, 999)]}, r"\(start, end\) of the text's 18 characters"),
         ({"spans": [(0, 5), (3, 8)]}, "overlaps another"),
         ({"components": True, "measures": "dependence"}, "ask for 'share' as well"),
+        ({"token": "\ud800"}, "not UTF-8: character 0 is half of a surrogate pair"),
+        ({"label": 0}, "goes without label="),
     ],
 )
 def test_answers_that_cannot_be_are_refused(decoder, asked, said):

@@ -195,7 +195,7 @@ def test_it_is_told_of_a_class(asked):
         ({"label": "LABEL_9"}, "no class 'LABEL_9'; there are: LABEL_0, LABEL_1, LABEL_2"),
         ({"label": 3}, "number of a class is a whole number of at most 2"),
         ({"label": 1, "against": 1}, "'LABEL_1' is what is predicted itself; name another class"),
-        ({"token": 7}, "says classes; name one with label=, so it goes without token="),
+        ({"token": 0}, "says classes; name one with label=, so it goes without token="),
         ({"position": 0}, "A class is of the whole text"),
         ({"generate": 3}, "goes without generate="),
     ],
@@ -295,7 +295,7 @@ def test_it_is_told_of_a_similarity(minilm, tmp_path):
     [
         ({"similar_to": "bo"}, "is not said by its files; name it: pooling='mean'"),
         ({"similar_to": "bo", "pooling": "max"}, "no pooling 'max'; there are: first,"),
-        ({"similar_to": "bo", "pooling": "mean", "token": 5}, "which is one number, so it goes without token="),
+        ({"similar_to": "bo", "pooling": "mean", "against": 0}, "which is one number, so it goes without against="),
         ({"pooling": "mean", "position": 2}, "predicts tokens; name one with token=, so it goes without pooling="),
     ],
 )

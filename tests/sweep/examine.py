@@ -25,6 +25,8 @@ from whence.models.block import Batch
 from whence.models.capture import trace
 from whence.models.encode import encode
 from whence.models.given_pair import both_of
+from whence.models.inputs import TEXT as IDS
+from whence.models.inputs import random_input
 from whence.models.linearise import linearised
 from whence.models.load import Model
 from whence.text.sentence import sentence
@@ -118,13 +120,16 @@ def _compared(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]
 
 def _compared_pair(model: Model, untouched: PreTrainedModel) -> tuple[list[str], str]:
     """The same of an encoder-decoder; its derivatives were compared when it was loaded."""
-    pair = TEXT, "fay gus"
+    assert model.encoder is not None
+    sound = None if model.encoder.reads == IDS else random_input(model.encoder.model, 6).inputs
+    pair = sound or TEXT, "fay gus"
     whence.measure(model, pair, given_by(model.gives, MEASURES))
     if "lm_head" in model.gives:
         whence.why(model, pair)
     batch = both_of(model, pair).batch
     seen = trace(model.anatomy, batch, logits=True)
-    given = {"input_ids": batch.source.ids, "decoder_input_ids": batch.prefix.ids, "use_cache": False}
+    given = dict(sound or {"input_ids": batch.source.ids})
+    given |= {"decoder_input_ids": batch.prefix.ids, "use_cache": False}
     return [] if _close(seen.logits, _first(untouched(**given))) else ["logits"], UNCOMPARED
 
 

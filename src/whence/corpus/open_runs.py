@@ -1,6 +1,7 @@
 """The runs of several models together: a mapping by model, and tables of all of them."""
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from pathlib import Path
 
 import pandas
@@ -27,6 +28,8 @@ def open_runs(out: str | Path, *, verify: bool = True) -> "Runs":
         >>> list(whence.open_runs("runs")), whence.open_runs("runs").table("sentences")["model"].tolist()
         (['whence-builtin'], ['whence-builtin'])
     """
+    if not isinstance(out, str | PathLike):
+        raise BadInput(f"A folder of runs was expected, and {out!r:.40} was given.")
     folders = sorted(path.parent for path in Path(out).glob(f"*/{MANIFEST}"))
     if not folders:
         raise BadInput(f"{str(out)!r} has no runs in it; whence.run makes them from a list of models.")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 import xarray
 
-from whence._arguments import whole
+from whence._arguments import listed, whole
 from whence.corpus.answers import Columns, answers, column
 from whence.corpus.cloze import answered, coordinates, counted, described, hits, places, together
 from whence.corpus.questions import Question, question_of
@@ -91,8 +91,8 @@ def perturb(
 
 def recipes_of(recipes: Iterable[str | Recipe]) -> dict[str, Recipe]:
     """Recipes by name: from the table, and the user's own."""
-    chosen = [recipes] if isinstance(recipes, str | Recipe) else list(recipes)
-    wrong = [recipe for recipe in chosen if isinstance(recipe, str) and recipe not in RECIPES]
+    chosen = listed("recipe", recipes, str, Recipe)
+    wrong = [recipe for recipe in chosen if not isinstance(recipe, Recipe) and recipe not in list(RECIPES)]
     if wrong or not chosen:
         raise BadInput(
             f"There is no recipe {wrong[0]!r}; there are {', '.join(RECIPES)}, and your own:"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from whence._arguments import LARGEST, layers, whole
+from whence._arguments import LARGEST, layers, listed, whole
 from whence.corpus.manifest import REFUSE, shape
 from whence.corpus.summaries import quantities
 from whence.errors import BadInput, Unsupported
@@ -121,7 +121,7 @@ def columns(name: str, variable: Variable) -> list[str]:
 
 def planned(model: Model, measures: str | Options | Iterable[str | Options], **parameters: Any) -> Plan:
     """The plan, or one sentence on what cannot be done."""
-    named = (measures,) if isinstance(measures, str | Options) else tuple(measures)
+    named = tuple(listed("measure", measures, str, Options))
     if any(name in PREDICTIONS for name in named if isinstance(name, str)):
         return _of_predictions(model, named, parameters)
     requested, options = chosen(named, model.gives, model.anatomy.family, model.reasons)
@@ -226,5 +226,5 @@ def _layers(layers: int | Iterable[int] | None, requested: Mapping[str, Variable
 def _check(parameters: Mapping[str, Any]) -> None:
     if parameters["too_long"] not in WHEN_TOO_LONG:
         raise BadInput(f"too_long is one of {', '.join(WHEN_TOO_LONG)}, and {parameters['too_long']!r} was given.")
-    if wrong := [name for name in parameters["by"] if name not in GROUPS]:
+    if wrong := [name for name in listed("group", parameters["by"]) if name not in GROUPS]:
         raise BadInput(f"Moments can be grouped by {', '.join(GROUPS)}, and {wrong[0]!r} was given.")

@@ -126,7 +126,7 @@ def publish(
         >>> whence.publish("run", license="cc-by-4.0")
         'run/README.md'
     """
-    if push_to_hub is not None and not REPOSITORY.fullmatch(push_to_hub):
+    if push_to_hub is not None and not (isinstance(push_to_hub, str) and REPOSITORY.fullmatch(push_to_hub)):
         raise BadInput(f"A data set on the Hub is called organisation/name, and {push_to_hub!r} was given.")
     opened = open_run(run)
     if not opened.finished:

@@ -147,7 +147,7 @@ class Store:
 
 def at(out: str | PathLike[str]) -> Store:
     """The store at a folder or at a URI such as file:///data/run or s3://bucket/run."""
-    if not isinstance(out, str | PathLike) or not str(out).strip():
+    if not isinstance(out, str | PathLike) or not str(out).strip() or "\0" in str(out):
         raise BadInput(f"A folder to write into was expected, and {out!r} was given; name one, such as 'run'.")
     name = str(fspath(out))
     check_encodable(name, "The name of the folder")

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from whence.measures.registry import Variable
+from whence.models.precision import reported
 
 PLACE, REST, ERROR = "_source", "_rest", "_se"
 POSITIONS = torch.int32
@@ -53,7 +54,8 @@ def largest(rows: Float[Tensor, "*r s"], count: int) -> Row:
     sizes = rows.abs().nan_to_num_(nan=-1)
     places = sizes.topk(min(count, rows.shape[-1]), dim=-1).indices
     kept = rows.gather(-1, places)
-    rest = sizes.copy_(rows).nan_to_num_(nan=0).scatter_(-1, places, 0).sum(dim=-1)
+    rest = sizes.copy_(rows).nan_to_num_(nan=0).scatter_(-1, places, 0)
+    rest = rest.sum(dim=-1, dtype=reported(rows.dtype))
     return kept, places.to(POSITIONS), rest.masked_fill_(kept[..., 0].isnan(), torch.nan)
 
 

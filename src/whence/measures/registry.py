@@ -11,6 +11,7 @@ from typing import Any, Literal
 from jaxtyping import Bool
 from torch import Tensor
 
+from whence._arguments import listed
 from whence._plugins import plugins
 from whence.errors import BadInput, Unsupported
 from whence.measures.options import Options
@@ -192,7 +193,7 @@ def chosen(
 
     Refuses what the model cannot give, and says why where that is known.
     """
-    items = [request] if isinstance(request, str | Options) else list(request)
+    items = listed("measure", request, str, Options)
     if not items:
         raise BadInput("No measure was asked for; `whence measures` lists them.")
     selected: dict[str, Variable] = {}

@@ -20,7 +20,7 @@ from transformers.pytorch_utils import Conv1D
 
 from whence.errors import Unsupported
 from whence.models.pieces import held_whole
-from whence.models.precision import product
+from whence.models.precision import product, unpacked
 
 PLAIN = (nn.Linear.forward, Conv1D.forward)
 STATE = ("_disable_adapters", "_active_adapter", "merged_adapters", "scaling")  # of a layer with adapters (PEFT 0.21)
@@ -94,7 +94,8 @@ def adapters(model: nn.Module) -> list[tuple[object, ...]]:
 
 def _stored(module: Any) -> Affine:
     """GPT-2's Conv1D keeps its weights transposed."""
-    weight = module.weight if isinstance(module, Conv1D) else module.weight.T
+    weight = unpacked(module.weight)
+    weight = weight if isinstance(module, Conv1D) else weight.T
     return Affine(weight.detach(), None if module.bias is None else module.bias.detach())
 
 

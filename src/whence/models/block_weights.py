@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from whence.models.anatomy import Anatomy
 from whence.models.pieces import held_whole, in_pieces
+from whence.models.precision import is_packed
 from whence.models.stack import Precision
 from whence.models.weights import Parts
 
@@ -36,6 +37,7 @@ class BlockWeights:
         """Whether the model's own weights serve as they are."""
         dtypes = {parameter.dtype for parameter in self.anatomy.stack.parameters()}
         wider = any(self.precision(torch.empty(0, dtype=dtype)).dtype != dtype for dtype in dtypes)
+        wider = wider or any(map(is_packed, self.anatomy.stack.parameters()))
         return not wider and not in_pieces(self.anatomy.stack)
 
     def of(self, block: nn.Module) -> Tensors:

@@ -13,6 +13,7 @@ from whence.models.affine import adapters
 from whence.models.inputs import TEXT
 from whence.models.load import Model
 from whence.models.pieces import devices_of, fetched
+from whence.models.precision import unpacked
 from whence.text.sentence import Sentence
 
 SCHEMA = 2  # of a Dataset's dimensions and attributes
@@ -94,7 +95,7 @@ def weights_sha256(model: Model) -> str:
     tensors = dict(model.model.named_buffers()) | model.model.state_dict()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        values = fetched(model.model, name, tensor).detach().cpu().contiguous()
+        values = unpacked(fetched(model.model, name, tensor)).detach().cpu().contiguous()
         digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
     for layer in adapters(model.model):
         digest.update(repr(layer).encode())

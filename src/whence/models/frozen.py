@@ -26,6 +26,7 @@ from whence.models import capture
 from whence.models.agreement import apart
 from whence.models.block_weights import BlockWeights
 from whence.models.hooks import Reached
+from whence.models.precision import unpacked
 from whence.models.sizes import Sizes
 from whence.models.stack import Stack
 from whence.models.weights import Parts
@@ -281,7 +282,7 @@ def pulled(function: Function, states: Tensor, cotangent: Tensor) -> Tensor:
 
 
 def precise(value: Any) -> Any:
-    """Half-precision tensors in float32, all else as it is."""
+    """Tensors that are quantised or in half precision in float32, all else as it is."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return value
-    return value.to(PRECISE[value.dtype])
+    return unpacked(value).to(PRECISE[value.dtype])

@@ -284,7 +284,7 @@ def _check_twice(options: Mapping[str, Any]) -> None:
 def _dtype(dtype: str | torch.dtype) -> torch.dtype:
     if isinstance(dtype, torch.dtype):
         return dtype
-    chosen = torch.float32 if dtype == "auto" else getattr(torch, dtype, None)
+    chosen = torch.float32 if dtype == "auto" else getattr(torch, dtype, None) if isinstance(dtype, str) else None
     if not isinstance(chosen, torch.dtype) or not chosen.is_floating_point:
         raise BadInput(f"There is no dtype {dtype!r}; use auto (float32), float64, float32, bfloat16 or float16.")
     return chosen

@@ -1,6 +1,7 @@
 """Weights in half precision taken to float32: a derivative of rounded numbers is noise."""
 
 import dataclasses
+import sys
 from typing import Any, TypeVar, cast
 
 import torch
@@ -10,6 +11,17 @@ from torch import Tensor
 HALF = (torch.float16, torch.bfloat16)
 COLUMNS = 8192  # of a matrix in half precision that are widened together
 Some = TypeVar("Some")
+
+
+def is_packed(weight: Tensor) -> bool:
+    """Whether it is quantised by torchao, in a class of tensors that passes for another dtype."""
+    torchao = sys.modules.get("torchao.utils")
+    return torchao is not None and isinstance(weight, torchao.TorchAOBaseTensor)
+
+
+def unpacked(weight: Tensor) -> Tensor:
+    """The numbers that a quantised weight stands for; any other as it is."""
+    return weight.dequantize() if is_packed(weight) else weight
 
 
 def reported(dtype: torch.dtype) -> torch.dtype:

@@ -17,13 +17,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from whence.errors import Unsupported
+from whence.models.affine import read_affine
 from whence.models.agreement import apart
 from whence.models.anatomy import Anatomy
 from whence.models.block import Batch
 from whence.models.capture import borrowed, hearing, reader, run
 from whence.models.hooks import here
 from whence.models.locate import probe
-from whence.models.pieces import device_of, held
+from whence.models.pieces import device_of
 from whence.models.verify import LIMITS
 from whence.models.weights import Affine
 
@@ -56,7 +57,7 @@ def value_maps(anatomy: Anatomy) -> ValueMaps:
     linear = _linear(anatomy, attentions)
     layers = [layer for layer in linear if layer is not None]
     if layers and len(layers) == len(linear):
-        return ValueMaps(tuple(partial(_affine, layer) for layer in layers))
+        return ValueMaps(tuple(partial(read_affine, layer) for layer in layers))
     return ValueMaps(tuple(partial(_as_it_is, affine) for affine in _probed(anatomy, attentions)))
 
 
@@ -71,7 +72,7 @@ def _of_decoder(anatomy: Anatomy, place: int) -> ValueMaps:
     layers = [layer for layer in linear if layer is not None]
     if len(layers) != anatomy.layers:
         raise Unsupported(f"The values of {type(anatomy.model).__name__} are not given by one linear layer each.")
-    return ValueMaps(tuple(partial(_affine, layer) for layer in layers))
+    return ValueMaps(tuple(partial(read_affine, layer) for layer in layers))
 
 
 def _as_it_is(affine: Affine) -> Affine:
@@ -115,11 +116,6 @@ def _sources(args: tuple, kwargs: dict[str, Any]) -> Tensor:
         if kwargs.get(name) is not None:
             return kwargs[name]
     return args[0] if args else kwargs["hidden_states"]
-
-
-def _affine(layer: nn.Linear) -> Affine:
-    with held(layer):
-        return Affine(layer.weight.detach().T, None if layer.bias is None else layer.bias.detach())
 
 
 def _probed(anatomy: Anatomy, attentions: set[nn.Module]) -> list[Affine]:

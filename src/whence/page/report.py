@@ -41,13 +41,10 @@ def report(
         >>> whence.report(ds, "page.html").name
         'page.html'
     """
-    file = Path(path)
-    if not file.parent.is_dir():
-        raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
+    file = _file(path)
     ds = joined(ds) if is_tree(ds) else cast("xarray.Dataset", ds)
     if is_explained(ds) or is_read_out(ds):
-        file.write_text(disposed(ds) if is_read_out(ds) else explained(ds), encoding="utf-8")
-        return file
+        return _written(file, disposed(ds) if is_read_out(ds) else explained(ds))
     missing = {"layer", "target"} - set(getattr(ds, "dims", ()))
     if missing or not hasattr(ds, "data_vars"):
         raise BadInput(
@@ -59,7 +56,26 @@ def report(
             f"A page draws whole rows, and the {ds.sizes['largest']} largest sources alone were kept; measure without"
             " top=, or fewer rows (targets=)."
         )
-    file.write_text(page(ds, reasons=reasons), encoding="utf-8")
+    if reasons is not None and not is_explained(reasons):
+        raise BadInput(f"The reasons are what whence.why gives, and {_what(reasons, {'predicted'})} was given.")
+    return _written(file, page(ds, reasons=reasons))
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    try:
+        file = Path(path)
+    except TypeError:
+        raise BadInput(f"A page is written to a path, and {path!r:.40} was given.") from None
+    if not file.parent.is_dir():
+        raise BadInput(f"{str(path)!r} cannot be written: there is no folder {str(file.parent)!r}.")
+    return file
+
+
+def _written(file: Path, html: str) -> Path:
+    try:
+        file.write_text(html, encoding="utf-8")
+    except (OSError, ValueError) as error:  # a folder, no permission, a character that no name may have
+        raise BadInput(f"{str(file)!r} cannot be written: {error}.") from error
     return file
 
 

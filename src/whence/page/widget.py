@@ -46,6 +46,8 @@ def widget(ds: xarray.Dataset) -> Any:
             "A widget draws one text, and a tree of two was given; give one of its parts, such as"
             " tree['encoder'].to_dataset(), or ask for the page of both, whence.report."
         )
+    if not hasattr(ds, "data_vars"):
+        raise BadInput(f"A widget draws what whence.measure or whence.why gives, and {type(ds).__name__} was given.")
     drawn = why.payload(ds) if is_explained(ds) else _flow(ds)
     picture = still.bundle(still.of(ds, next(iter(drawn.get("flows", [])), "")))
 

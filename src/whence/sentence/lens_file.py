@@ -94,6 +94,8 @@ def load_lens(
 
 
 def _found(source: str | Path, file: str | None) -> Path:
+    if not isinstance(source, str | Path):
+        raise BadInput(f"A lens is in a file, a folder or a repository, and {source!r:.40} was given; name it.")
     path = Path(source).expanduser()
     if path.is_dir():
         path = path / (file or f"lens{ENDING}")

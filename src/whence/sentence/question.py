@@ -16,7 +16,7 @@ from whence.models.inputs import TEXT
 from whence.models.load import Model
 from whence.models.mixed import longer
 from whence.sentence.lm_head import positions_of
-from whence.text.sentence import Sentence, check, sentence
+from whence.text.sentence import Sentence, check, check_encodable, sentence
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ def token_number(model: Model, token: int | str) -> int:
     """A token's number in the vocabulary; a text that is not one token is refused."""
     if not isinstance(token, str):
         return whole("number of a token", token, 0, len(model.tokenizer) - 1)
+    check_encodable(token, "The token")
     numbers = model.tokenizer(token, add_special_tokens=False)["input_ids"]
     if len(numbers) != 1:
         raise BadInput(

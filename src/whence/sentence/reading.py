@@ -64,7 +64,7 @@ def kind_of(model: Model, similar_to: object = None) -> str:
 
 def check_asked(model: Model, kind: str, **options: object) -> None:
     """Refuses what cannot be asked of such a prediction."""
-    named = [name for name, value in options.items() if value not in (None, 0, False)]
+    named = [name for name, value in options.items() if value is not None and value is not False]
     if wrong := [name for name in named if name not in _TAKES[kind]]:
         raise BadInput(f"{type(model.model).__name__} {_WORDS[kind]}, so it goes without {wrong[0]}=.")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import regex
@@ -108,10 +109,16 @@ def _cut(sentence: Sentence, kind: str) -> list[Place]:
 
 def _checked(text: str, spans: Iterable[Span]) -> list[Span]:
     checked: list[Span] = []
-    for span in spans:
-        if len(span) != 2 or not all(isinstance(edge, int) for edge in span) or not 0 <= span[0] < span[1] <= len(text):
+    for span in spans if isinstance(spans, Iterable) else [spans]:
+        if not _is_span(span, len(text)):
             raise BadInput(f"A span is (start, end) of the text's {len(text):,} characters, and {span!r} was given.")
         if any(span[0] < end and begin < span[1] for begin, end in checked):
             raise BadInput(f"The span {span!r} overlaps another one, so that parts would count twice.")
         checked.append((span[0], span[1]))
     return checked
+
+
+def _is_span(span: Any, letters: int) -> bool:
+    if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(edge, int) for edge in span):
+        return False
+    return bool(0 <= span[0] < span[1] <= letters)

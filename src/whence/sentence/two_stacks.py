@@ -68,7 +68,7 @@ def measure_both(
     """As `whence.measure`, of an encoder-decoder."""
     if top is not None:
         raise BadInput("Rows over two texts are not cut to their largest sources; leave top= out, or name targets=.")
-    requested = [measures] if isinstance(measures, str | Options) else list(measures)
+    requested = _arguments.listed("measure", measures, str, Options)
     selected, options = chosen(requested, loaded(model, two_stacks=True).gives, model.anatomy.family, model.reasons)
     assert model.encoder is not None
     depths = model.encoder.anatomy.layers, model.anatomy.layers

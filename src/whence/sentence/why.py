@@ -9,7 +9,7 @@ import torch
 import xarray
 from torch import Tensor
 
-from whence._arguments import seed_of, whole
+from whence._arguments import listed, seed_of, whole
 from whence.errors import BadInput, Unsupported
 from whence.linear.two_stacks import passed_backwards
 from whence.measures.flow import hops
@@ -124,7 +124,7 @@ def why(
         pooling=pooling,
         similar_to=similar_to,
         answer=answer,
-        generate=reply.generate,
+        generate=reply.generate or None,
         through=through,
         together=together,
     )
@@ -166,8 +166,8 @@ def _check_two_stacks(model: Model, kind: str, components: bool) -> None:
 
 def measures_of(model: Model, measures: str | Iterable[str], components: bool = False, kind: str = TOKEN) -> list[str]:
     """The measures of a prediction that were asked for; refused where the model does not give them."""
-    names = [measures] if isinstance(measures, str) else list(measures)
-    if unknown := [name for name in names if name not in NEEDS]:
+    names = listed("measure", measures, str)
+    if unknown := [name for name in names if name not in list(NEEDS)]:
         raise BadInput(f"There is no {unknown[0]!r} of a prediction; there are: {', '.join(NEEDS)}.")
     if not names:
         raise BadInput(f"No measure of the prediction was asked for; there are: {', '.join(NEEDS)}.")

@@ -130,10 +130,10 @@ def _together(chosen: Study, by_model: ByModel, out: Path) -> Path:
 
 def find(name: str) -> Study:
     """The study of this name, from this library or from another package (entry points `whence.studies`)."""
-    if name in STUDIES:
+    if name in list(STUDIES):
         return importlib.import_module(f"whence.studies.{name.replace('-', '_')}").STUDY
     others = plugins("whence.studies", Study)
-    if name not in others:
+    if name not in list(others):
         raise BadInput(f"There is no study {name!r}; there are: {', '.join((*STUDIES, *others))}.")
     return others[name]
 

@@ -21,6 +21,6 @@ class Cluster:
 
 
 def engine(name: str) -> Callable[..., Generator[dict[str, Any], None, None]]:
-    if name not in ENGINES:
+    if name not in list(ENGINES):
         raise BadInput(f"There is no engine {name!r}; there are: {', '.join(ENGINES)}.")
     return importlib.import_module(ENGINES[name]).work
