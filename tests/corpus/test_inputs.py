@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
@@ -9,8 +10,11 @@ import whence
 from tests import stacks, tiny, towers
 from tests.families import build
 from whence.errors import BadInput, Unsupported
+from whence.identity.states import layer_name
+from whence.models.given_pair import both_of
 
 PAIRS = [stacks.PAIR, ("bo cy", "gus"), ("ada bo", "hal fay")]
+TOLD = ("sentence", "position", "token_id", "word")
 MEASURES = ["mixing", "contribution", "decomposition"]
 
 
@@ -93,6 +97,25 @@ def test_what_a_corpus_of_pairs_cannot_have_is_refused(model, tmp_path):
     ):
         with pytest.raises((BadInput, Unsupported), match=why):
             whence.run(model, corpus, measures, tmp_path / "run", **more)
+
+
+def test_the_decoders_states_of_an_answer_are_those_that_its_tokens_are_found_by(model, folder):
+    """Beside its source each of them; states are transformers' own."""
+    ds = whence.identify(model, PAIRS, "naive", folds=1, cache=folder / "states", tokens=True)
+    assert ds.sizes["layer"] == 2 and ds.layer.values.tolist() == [1, 2]
+    answers = [both_of(model, pair).prefix for pair in PAIRS]
+    for number, place, token, word in zip(*(ds[name].values for name in TOLD), strict=True):
+        assert (token, word) == (int(answers[number].batch.ids[0, place]), answers[number].words[place])
+    pair = both_of(model, PAIRS[0]).batch
+    with torch.no_grad():
+        inputs = {"input_ids": pair.source.ids, "decoder_input_ids": pair.prefix.ids}
+        own = model.model(**inputs, output_hidden_states=True).decoder_hidden_states
+    states = np.fromfile(next((folder / "states").rglob(layer_name(1))), np.float32).reshape(-1, 64)
+    assert states[: pair.prefix.ids.shape[1]] == pytest.approx(own[1][0].float().numpy(), abs=1e-5)
+    with pytest.raises(BadInput, match="its corpus has pairs"):
+        whence.identify(model, ["ada bo"], "naive", folds=1)
+    with pytest.raises(BadInput, match="leave embeddings= out"):
+        whence.identify(model, PAIRS, "naive", folds=1, embeddings="sum")
 
 
 def test_a_folder_of_pictures(tmp_path):

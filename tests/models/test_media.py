@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from whence.errors import BadInput
-from whence.models.media import picture, sound
+from whence.models.media import is_picture, picture, sound
 
 PIXELS = np.random.RandomState(0).randint(0, 256, (6, 5, 3)).astype("uint8")
 RGB = Image.fromarray(PIXELS)
@@ -88,3 +88,10 @@ def test_whole_numbers_are_samples_of_their_width():
 def test_what_is_no_row_of_samples_is_refused(form):
     with pytest.raises(BadInput, match=r"no samples|reads sounds"):
         sound(form, "HubertModel", 16_000)
+
+
+def test_a_name_of_a_picture_that_is_not_here_is_no_text(tmp_path):
+    RGB.save(tmp_path / "a.png")
+    assert is_picture(str(tmp_path / "a.png")) and not is_picture("a photo of a cat.png")
+    with pytest.raises(BadInput, match=r"'b.png' is the name of a picture, and no such file is here"):
+        is_picture("b.png")

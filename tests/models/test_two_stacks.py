@@ -150,7 +150,7 @@ def test_verbs_of_one_stack_name_the_encoder():
     with pytest.raises(Unsupported, match=r"has two stacks, which whence.measure, .* \(model.encoder\)"):
         whence.alternative_attention(model, PAIR[0], layer=1, head=0)
     with pytest.raises(Unsupported, match="has two stacks"):
-        whence.identify(model, ["ada bo"])
+        whence.cloze(model, ["ada bo"])
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_two_texts_and_measures_of_either_tower(both):
     assert "target_row" not in whence.measure(both, TEXT, ["mixing"]).coords
 
 
-def test_a_file_is_a_picture_and_every_other_text_a_text(tmp_path):
+def test_a_file_is_a_picture_and_other_texts_are_texts(tmp_path):
     from transformers import CLIPProcessor
 
     processor = CLIPProcessor(ViTImageProcessorPil(size=towers.SIDE), tiny.tokenizer())
@@ -240,7 +240,9 @@ def test_a_file_is_a_picture_and_every_other_text_a_text(tmp_path):
     Image.fromarray(np.random.RandomState(0).randint(0, 256, (30, 30, 3)).astype("uint8")).save(tmp_path / "a.png")
     ds = whence.why(both, str(tmp_path / "a.png"), similar_to=TEXT)
     assert ds.sizes["source"] == 17 and ds.picture.startswith("data:image/png")
-    assert whence.why(both, "a.png", similar_to=str(tmp_path / "a.png")).predicted_token.item() == "the other picture"
+    assert whence.why(both, TEXT, similar_to=str(tmp_path / "a.png")).predicted_token.item() == "the other picture"
+    with pytest.raises(BadInput, match=r"'a.png' is the name of a picture, and no such file is here"):
+        whence.why(both, "a.png", similar_to=TEXT)
 
 
 def test_a_vector_that_is_made_otherwise_is_refused():

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from whence.errors import BadInput
 from whence.models.encode import Encoded
 from whence.models.given import encoded_of
-from whence.models.given_pair import both_of
+from whence.models.given_pair import both_of, pair_of
 from whence.models.inputs import TEXT
 from whence.models.load import Model
 from whence.text.readers.files import CONTENT
@@ -67,7 +67,7 @@ class Coded:
 def read(model: Model, number: int, sentence: Sentence, truncate: bool) -> Coded:
     """A sentence as the model reads it: a text, a source with its answer, or the file of a picture or sound."""
     if model.encoder is not None:
-        encoded = both_of(model, _pair(model, sentence), truncate).together
+        encoded = both_of(model, pair_of(model, sentence), truncate).together
         return coded(model, number, replace(encoded, sentence=replace(sentence, words=encoded.sentence.words)))
     if model.reads != TEXT:
         return coded(model, number, replace(encoded_of(model, sentence.text), sentence=sentence))
@@ -75,15 +75,6 @@ def read(model: Model, number: int, sentence: Sentence, truncate: bool) -> Coded
         other = "; give the other tower (model.pictures)" if model.pictures is not None else ""
         raise BadInput(f"{type(model.model).__name__} reads texts here, and the file of a picture was given{other}.")
     return coded(model, number, encoded_of(model, sentence, truncate))
-
-
-def _pair(model: Model, sentence: Sentence) -> tuple[str, str]:
-    if sentence.pair is None:
-        raise BadInput(
-            f"{type(model.model).__name__} has two stacks, so its corpus has pairs, a source and its answer, and one"
-            " text was given; name the column of the answers (--read pair=COLUMN), or give texts to model.encoder."
-        )
-    return sentence.text, sentence.pair
 
 
 def coded(model: Model, number: int, encoded: Encoded) -> Coded:

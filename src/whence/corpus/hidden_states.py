@@ -26,7 +26,8 @@ from whence.models.batching import batches, padded, padding_id
 from whence.models.block import Batch
 from whence.models.capture import walk
 from whence.models.embeddings import layer_zero
-from whence.models.encode import Encoded, encode
+from whence.models.encode import Encoded
+from whence.models.given_pair import answered
 from whence.models.load import Model
 from whence.models.memory import attention_bytes, claim
 from whence.sealed import Damaged, digest
@@ -149,7 +150,7 @@ class _Writer:
             raise self.store.cannot_write(layer_name(0), error) from error
 
     def _encode(self, sentence: Any, number: int) -> Encoded:
-        encoded = encode(self.model.anatomy, self.model.tokenizer, sentence, self.truncate)
+        encoded = answered(self.model, sentence, self.truncate)
         if len(encoded.tokens) < 2:
             raise BadInput(
                 f"Sentence {number} ({sentence.text[:40]!r}) is a single token, which has no other to be taken for;"
@@ -161,9 +162,12 @@ class _Writer:
         """The index and the states of every sentence, layer x token x width; batched by similar length."""
         anatomy = self.model.anatomy
         most = min(BATCH_TOKENS, BATCH_BYTES // (4 * anatomy.width * (anatomy.layers + 1)))
+        most = most if anatomy.encoder is None else 0  # pairs one by one
         for places in batches([len(sentence.tokens) for sentence in encoded], lambda longest: most // longest):
-            batch = padded([encoded[place].batch for place in places], padding_id(anatomy, self.model.tokenizer))
-            layers = self._layers(batch)
+            rows = [encoded[place].batch for place in places]
+            layers = self._layers(
+                rows[0] if len(rows) == 1 else padded(rows, padding_id(anatomy, self.model.tokenizer))
+            )
             for row, place in enumerate(places):
                 yield place, layers[:, row, : len(encoded[place].tokens)].numpy()
 
@@ -187,7 +191,7 @@ class _Writer:
 
 def _of_tokens(encoded: list[Encoded]) -> dict[str, np.ndarray]:
     return {
-        IDS: np.concatenate([sentence.batch.ids[0].numpy() for sentence in encoded]).astype(np.int32),
+        IDS: np.concatenate([sentence.batch.prefix.ids[0].numpy() for sentence in encoded]).astype(np.int32),
         SPECIAL: np.concatenate([sentence.special for sentence in encoded]),
         LENGTHS: np.array([len(sentence.tokens) for sentence in encoded], dtype=np.int32),
     }

@@ -68,7 +68,8 @@ def identify(
 
     Args:
         model: a loaded model
-        corpus: any iterable of texts or sentences; `whence.read` gives one
+        corpus: any iterable of texts or sentences; `whence.read` gives one. Of an encoder-decoder, pairs of a source
+            and its answer: the states are the decoder's, of the answer's tokens
         probe: "naive" (the vector as it is), "linear", "mlp", or a file of probes written with `save`, which is
             applied to every sentence as it was fitted
         loss: "cosine" or "l2", for the fit and for the look-up
@@ -107,7 +108,10 @@ def identify(
     learning_rate = _arguments.positive("learning_rate", learning_rate)
     train_share = _arguments.positive("train_share", train_share)
     texts = list(corpus) if isinstance(sentences(corpus), Iterator) else corpus  # it is read more than once
-    count, fitted = loaded(model).anatomy.layers, saved.named(probe, model)
+    model = loaded(model, two_stacks=True)
+    if model.encoder is not None and embeddings == "sum":
+        raise BadInput("Of two stacks layer 0 is the output of the decoder's embeddings; leave embeddings= out.")
+    count, fitted = model.anatomy.layers, saved.named(probe, model)
     every = range(1, count + 1) if fitted is None else ()
     probed = sorted(set(_arguments.layers(every if layers is None else layers, 0, count, some=layers is not None)))
     others = _arguments.layers(() if test_layers is None else test_layers, 0, count, some=test_layers is not None)

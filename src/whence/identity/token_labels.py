@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from whence.identity.states import States
-from whence.models.encode import encode
+from whence.models.given_pair import answered
 from whence.models.load import Model
 from whence.models.vocabulary import pieces
 from whence.text.sentence import sentence
@@ -28,7 +28,7 @@ def _words(model: Model, corpus: Iterable[object], states: States, truncate: boo
     """The word each token starts in, and its labels; empty where a token has no word, or the word no such label."""
     columns: dict[str, list[str]] = {"word": [""] * len(states.ids)}
     for text, start in zip(corpus, states.starts.tolist(), strict=True):
-        encoded = encode(model.anatomy, model.tokenizer, sentence(text), truncate)
+        encoded = answered(model, sentence(text), truncate)
         columns["word"][start : start + len(encoded.words)] = encoded.words
         for place, word in enumerate(encoded.word_ids):
             labels = encoded.sentence.words[word].labels if word is not None else {}

@@ -40,7 +40,7 @@ def _is_text(item: object) -> bool:
         return TEXT in item
     if isinstance(item, Tensor | np.ndarray):
         return item.ndim < 2
-    return isinstance(item, Sentence | tuple | list) or (isinstance(item, str) and not media.is_file(item))
+    return isinstance(item, Sentence | tuple | list) or (isinstance(item, str) and not media.is_picture(item))
 
 
 def encoded_of(model: Model, item: object, truncate: bool = False) -> Encoded:
@@ -81,7 +81,7 @@ def has_picture(model: Model, item: object) -> bool:
         return any(isinstance(message, Mapping) and isinstance(message.get("content"), list) for message in item)
     if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[1], str):
         return False
-    return not isinstance(item[0], str) or (media.is_file(item[0]) and PIXELS in accepted(model.model))
+    return not isinstance(item[0], str) or (PIXELS in accepted(model.model) and media.is_picture(item[0]))
 
 
 def pictured(model: Model, inputs: Processed) -> Encoded:
@@ -163,8 +163,7 @@ def _checked(model: Model, inputs: Processed) -> Processed:
         raise BadInput(f"{type(model.model).__name__} reads {name}, and {there} given.")
     if len(inputs[name]) != 1:
         raise BadInput(f"One {KINDS[name].name} is measured at a time, and {len(inputs[name])} were given.")
-    if not bool(torch.isfinite(inputs[name]).all()):
-        raise BadInput(f"The {KINDS[name].name} has values that are no numbers (NaN or infinite); correct them.")
+    _numbers(inputs)
     if not bool(inputs.pop("attention_mask", torch.ones(1)).all()):
         raise BadInput(f"The {KINDS[name].name} is padded (its attention_mask has zeros); give it without padding.")
     return inputs
@@ -172,9 +171,15 @@ def _checked(model: Model, inputs: Processed) -> Processed:
 
 def _tensors(inputs: Mapping[Any, Any]) -> Processed:
     try:
-        return {str(name): torch.as_tensor(value) for name, value in inputs.items()}
+        return _numbers({str(name): torch.as_tensor(value) for name, value in inputs.items()})
     except (TypeError, ValueError, RuntimeError) as error:
         raise BadInput(f"What a processor gives is tensors by name, and something else was given ({error}).") from error
+
+
+def _numbers(inputs: Processed) -> Processed:
+    if wrong := [name for name, values in inputs.items() if not bool(torch.isfinite(values).all())]:
+        raise BadInput(f"What was given ({wrong[0]}) has values that are no numbers (NaN or infinite); correct them.")
+    return inputs
 
 
 def _read(model: Model, inputs: Processed) -> Batch:

@@ -6,7 +6,7 @@ from typing import Any
 from whence.errors import BadInput, Unsupported
 from whence.models.block import Batch
 from whence.models.coded import Coded, begun
-from whence.models.encode import Encoded, aligned, limit
+from whence.models.encode import Encoded, aligned, encode, limit
 from whence.models.given import encoded_of
 from whence.models.load import Model
 from whence.text.sentence import Sentence, check, sentence
@@ -61,6 +61,24 @@ def both_of(model: Model, item: object, truncate: bool = False) -> Pair:
     assert model.encoder is not None
     source = encoded_of(model.encoder, item[0], truncate)
     return Pair(source, aligned(model.anatomy, model.tokenizer, prefix_of(model, item[1], truncate)))
+
+
+def pair_of(model: Model, sentence: Sentence) -> tuple[str, str]:
+    """Of a corpus: a source and its answer."""
+    if sentence.pair is None:
+        raise BadInput(
+            f"{type(model.model).__name__} has two stacks, so its corpus has pairs, a source and its answer, and one"
+            " text was given; name the column of the answers (--read pair=COLUMN), or give texts to model.encoder."
+        )
+    return sentence.text, sentence.pair
+
+
+def answered(model: Model, sentence: Sentence, truncate: bool) -> Encoded:
+    """A text of a corpus, as the model reads it; of an encoder-decoder the answer, with the batch of both."""
+    if model.encoder is None:
+        return encode(model.anatomy, model.tokenizer, sentence, truncate)
+    pair = both_of(model, pair_of(model, sentence), truncate)
+    return replace(pair.prefix, batch=pair.batch)
 
 
 def prefix_of(model: Model, item: object, truncate: bool = False) -> Coded:

@@ -114,8 +114,8 @@ def loaded(model: object, two_stacks: bool = False) -> Model:
         )
     if model.encoder is not None and not two_stacks:
         raise Unsupported(
-            f"{type(model.model).__name__} has two stacks, which whence.measure, whence.why, whence.lm_head, whence.run"
-            " and whence.verify read; for anything else give its encoder (model.encoder)."
+            f"{type(model.model).__name__} has two stacks, which whence.measure, whence.why, whence.lm_head,"
+            " whence.run, whence.identify and whence.verify read; for anything else give its encoder (model.encoder)."
         )
     return model
 

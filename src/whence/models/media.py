@@ -13,6 +13,7 @@ from whence._extras import require
 from whence.errors import BadInput
 
 LONGEST_NAME = 255  # characters of a file's name and the folders around it
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif")
 WHITE, WHITE_16 = 255, 2**16 - 1
 PICTURES = "reads pictures (give one as a file, a PIL image, an array, or what its processor gives)"
 SOUNDS = "reads sounds (give one as a .wav file, a row of samples at the processor's rate, or what the processor gives)"
@@ -22,6 +23,17 @@ SHAPES = "(height, width), (height, width, colours) or (colours, height, width)"
 def is_file(item: str) -> bool:
     """Whether a text names a file that is here."""
     return len(item) < LONGEST_NAME and Path(item).expanduser().is_file()
+
+
+def is_picture(item: str) -> bool:
+    """The same where a text could be given as well: a name alone that ends as those of pictures do is no text."""
+    if is_file(item):
+        return True
+    if item.lower().endswith(ENDINGS) and not any(map(str.isspace, item)):
+        raise BadInput(
+            f"{item[:80]!r} is the name of a picture, and no such file is here; give the path of one that is."
+        )
+    return False
 
 
 def picture(item: object, reader: str) -> Any:
