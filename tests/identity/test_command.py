@@ -10,9 +10,8 @@ from whence import cli
 
 
 @pytest.fixture
-def called(monkeypatch, capsys, builtin, sample):
-    """Exit code, output and errors; the built-in model loaded once, a few pairs of the sample."""
-    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
+def called(capsys, loaded_once, sample):
+    """Exit code, output and errors, for a few pairs of the sample."""
 
     def call(*arguments):
         code = cli.run(["identify", f"mrpc:{sample / 'pairs.tsv'}", "--limit", "20", *arguments])

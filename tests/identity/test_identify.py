@@ -74,7 +74,7 @@ def test_late_to_early_beats_early_to_late(rates):
     assert np.allclose(found.sel(trained_on=6, tested_on=6), own.sel(layer=6))
 
 
-@pytest.mark.parametrize("offset", [-2, -1, 1, 2])
+@pytest.mark.parametrize("offset", [-1, 2])
 def test_neighbours_are_recovered_far_less(published, offset):
     found = published(offset=offset, layers=[6])
     assert by_layer(found)[6] < by_layer(published())[6] - 0.3

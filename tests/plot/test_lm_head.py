@@ -164,10 +164,9 @@ def test_the_page_gets_a_panel_only_with_a_prediction(explained):
 
 
 @pytest.fixture
-def called(monkeypatch, capsys, builtin, tmp_path):
+def called(monkeypatch, capsys, loaded_once, tmp_path):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("whence.models.load.builtin.read", lambda: (builtin.model, builtin.tokenizer))
 
     def call(*arguments):
         code = cli.run(list(arguments))

@@ -273,22 +273,23 @@ def test_the_tolerance_is_a_share_or_zero(tolerance):
     assert whence.ValueRank(tolerance=0.0).tolerance == 0
 
 
-def test_each_measure_has_its_own_options(builtin):
+def test_each_measure_has_its_own_options(tiny_model):
     """One sketched, one exact, in one call; each as if asked alone."""
-    asked = [whence.Contribution(mode="exact"), whence.Jacobian(mode="sketch", error=0.2)]
-    found = whence.measure(builtin, TEXT, asked)
+    text, asked = "ada bo cy dee .", [whence.Contribution(mode="exact"), whence.Jacobian(mode="sketch", error=0.2)]
+    found = whence.measure(tiny_model, text, asked)
     assert not found.contribution_se.any() and found.jacobian_se.any()
-    assert found.contribution.attrs["probes"] == builtin.anatomy.width > found.jacobian.attrs["probes"]
+    assert found.contribution.attrs["probes"] == tiny_model.anatomy.width > found.jacobian.attrs["probes"]
     for one, name in zip(asked, ("contribution", "jacobian"), strict=True):
-        xarray.testing.assert_identical(whence.measure(builtin, TEXT, one)[name], found[name])
+        xarray.testing.assert_identical(whence.measure(tiny_model, text, one)[name], found[name])
     assert json.loads(found.attrs["parameters"])["jacobian"]["error"] == 0.2
 
 
-def test_some_targets_are_rows_of_all(builtin):
+def test_some_targets_are_rows_of_all(tiny_model):
+    text = "ada bo cy dee ."
     names = ["attention", "mixing", "norms", "rollout", "jacobian_local", "gradient", whence.Contribution(mode="exact")]
-    whole, some = (whence.measure(builtin, TEXT, names, targets=rows) for rows in (None, [6, -1]))
-    assert some.target.values.tolist() == [6, 8] and some.target_token.values.tolist() == ["[MASK]", "[SEP]"]
-    for name, values in whole.sel(target=[6, 8]).items():
+    whole, some = (whence.measure(tiny_model, text, names, targets=rows) for rows in (None, [4, -1]))
+    assert some.target.values.tolist() == [4, 6] and some.target_token.values.tolist() == ["dee", "[SEP]"]
+    for name, values in whole.sel(target=[4, 6]).items():
         np.testing.assert_allclose(some[name], values, rtol=1e-5, atol=1e-6, err_msg=str(name))
         assert some[name].dims == values.dims
 

@@ -191,12 +191,11 @@ def test_progress_is_told(client, started):
     assert progress and all(0 <= row["done"] <= row["of"] for row in progress)
 
 
-@pytest.mark.parametrize("measure", ["contribution", "gradient", "jacobian_local", "rollout", "value_zeroing"])
-def test_a_job_can_be_cancelled(started, measure):
+def test_a_job_can_be_cancelled(started):
     running = started(Limits(patience=0.0))
     text = " ".join(["the keys to the cabinet are on the table"] * 6)
     with running.client() as found:
-        ticket = ask(found, text, [measure], BUILTIN).json()["ticket"]
+        ticket = ask(found, text, ["contribution"], BUILTIN).json()["ticket"]
         job = running.service.jobs.of(ticket)
         wait_until(lambda: job.running)
         assert found.delete(f"/api/jobs/{ticket}").status_code == 204
