@@ -2,12 +2,14 @@
 
 import gc
 import json
+import random
 import runpy
 import sys
 import weakref
 from pathlib import Path
 
 import pandas
+import psutil
 import pytest
 
 import whence
@@ -17,7 +19,7 @@ from whence.errors import BadInput
 from whence.models.several import several
 from whence.studies import STUDIES
 
-MANY = 4  # models, of which more would be the same
+MANY = 5  # models, of which more would be the same
 SAMPLES = Path(__file__).parents[1] / "samples"
 DATA = {
     "lm-head": ["lama:{samples}/statements.jsonl"],
@@ -37,6 +39,12 @@ def _undrawn():
 def texts(tmp_path):
     (tmp_path / "texts.txt").write_text("\n\n".join(tiny.texts(40, longest=20)))
     return tmp_path / "texts.txt"
+
+
+@pytest.fixture
+def few(tmp_path):
+    (tmp_path / "few.txt").write_text("\n\n".join(tiny.texts(8)))
+    return tmp_path / "few.txt"
 
 
 def saved(folder, count, **more):
@@ -76,46 +84,49 @@ def test_every_study_on_two_models(name, texts, tmp_path):
         assert {picture["name"] for picture in own["pictures"]} <= set(pictures)
 
 
-def test_stopped_at_any_model_and_resumed_the_report_is_the_same(texts, tmp_path, monkeypatch):
-    """Four models; the third is never asked the first time, and the first two are not loaded again."""
-    models, loads = saved(tmp_path / "m", 4), []
+def test_stopped_at_any_model_and_resumed_the_report_is_the_same(few, tmp_path):
+    """Three models; the study stops at any of them, and those before it are not loaded again."""
+    models, loads = saved(tmp_path / "m", 3), []
 
     def load(source):
         loads.append(Path(source).name)
         return whence.load(source)
 
-    whence.study("mixing", models, str(texts), tmp_path / "whole", quick=True, load=load)
-    assert loads == [f"seed-{number}" for number in range(4)]
+    whence.study("mixing", models, str(few), tmp_path / "whole", quick=True, load=load)
+    assert loads == [f"seed-{number}" for number in range(3)]
+    at = random.randrange(3)
 
     def stopped(source):
-        if Path(source).name == "seed-2":
+        if Path(source).name == f"seed-{at}":
             raise KeyboardInterrupt
         return load(source)
 
     with pytest.raises(KeyboardInterrupt):
-        whence.study("mixing", models, str(texts), tmp_path / "parts", quick=True, load=stopped)
+        whence.study("mixing", models, str(few), tmp_path / "parts", quick=True, load=stopped)
     loads.clear()
-    whence.study("mixing", models, str(texts), tmp_path / "parts", quick=True, load=load)
-    assert loads == ["seed-2", "seed-3"]
+    whence.study("mixing", models, str(few), tmp_path / "parts", quick=True, load=load)
+    assert loads == [f"seed-{number}" for number in range(at, 3)]
     assert (tmp_path / "parts" / "report.html").read_text() == (tmp_path / "whole" / "report.html").read_text()
     assert findings(tmp_path / "parts") == findings(tmp_path / "whole")
 
 
 @pytest.mark.slow
-def test_of_several_models_one_is_in_memory(tmp_path):
-    """One report with the spread between them; what was loaded before is gone when the next is."""
-    (tmp_path / "texts.txt").write_text("\n\n".join(tiny.texts(8)))
-    models, alive = saved(tmp_path / "m", MANY), []
+def test_of_several_models_one_is_in_memory(few, tmp_path):
+    """One report with the spread between them; what was loaded before is gone, and its memory with it."""
+    models, alive, resident = saved(tmp_path / "m", MANY, intermediate_size=2**15), [], []
 
     def load(source):
         gc.collect()
         assert sum(reference() is not None for reference in alive) == 0
+        resident.append(psutil.Process().memory_info().rss)
         model = whence.load(source)
         alive.append(weakref.ref(model.model))
         return model
 
     out = tmp_path / "out"
-    whence.study("mixing", models, str(tmp_path / "texts.txt"), out, quick=True, load=load)
+    whence.study("mixing", models, str(few), out, quick=True, load=load)
+    weights = sum(file.stat().st_size for file in (tmp_path / "m" / "seed-0").glob("*.safetensors"))
+    assert weights > 2**25 and resident[-1] - resident[1] < weights  # of the others that came and went
     assert len(alive) == MANY
     claims = findings(out)["claims"]
     assert all(sum(claim["counts"].values()) == MANY for claim in claims) and f"{MANY} models" in claims[0]["statistic"]
@@ -127,13 +138,13 @@ def test_of_several_models_one_is_in_memory(tmp_path):
     assert len(pandas.read_parquet(out / "tables" / "models.parquet")) == MANY
 
 
-def test_checkpoints_are_an_axis_and_findings_are_of_the_last(texts, tmp_path):
+def test_checkpoints_are_an_axis_and_findings_are_of_the_last(few, tmp_path):
     for step in (1, 10, 100):
         saved(tmp_path / f"step-{step}", 1)
     named = [f"{tmp_path}/step-{step}/seed-0" for step in (1, 10, 100)]
     for path in named:
         Path(path).rename(Path(path).parent.parent / f"seed-0-{Path(path).parent.name}")
-    whence.study("mixing", f"{tmp_path}/seed-0-step-*", str(texts), tmp_path / "out", quick=True)
+    whence.study("mixing", f"{tmp_path}/seed-0-step-*", str(few), tmp_path / "out", quick=True)
     table = pandas.read_parquet(next((tmp_path / "out" / "tables").glob("training_with_residual*.parquet")))
     assert table["step"].tolist() == [1, 10, 100]
     claim = next(claim for claim in findings(tmp_path / "out")["claims"] if "With residual" in claim["says"])

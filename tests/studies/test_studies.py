@@ -83,14 +83,15 @@ def test_a_study_draws_every_section_and_keeps_its_numbers(builtin, corpora, tmp
     assert not re.search(r"(src|href)=\"(https?:)?//", text) and "Content-Security-Policy" in text
 
 
-def test_a_study_goes_on_where_it_was(builtin, sample, tmp_path, monkeypatch, without_charts):
-    """The second time nothing is measured."""
-    corpus = whence.read(f"sst2:{sample}/sentiment.tsv", limit=6)
-    whence.study("mixing", builtin, corpus, tmp_path, quick=True)
-    before = (tmp_path / "tables" / "mixing_means.csv").read_text()
+def test_a_study_goes_on_where_it_was(builtin, mixed, monkeypatch, without_charts):
+    """The second time nothing is measured, whether its answers were kept or not."""
+    before = (mixed / "tables" / "mixing_means.csv").read_text()
     monkeypatch.setattr("whence.corpus.worker.measured", lambda *_: pytest.fail("measured again"))
-    whence.study("mixing", builtin, corpus, tmp_path, quick=True)
-    assert (tmp_path / "tables" / "mixing_means.csv").read_text() == before
+    for kept in (True, False):
+        if not kept:
+            (mixed / "answers.json").unlink()
+        whence.study("mixing", builtin, str(mixed / "texts.txt"), mixed, quick=True)
+        assert (mixed / "tables" / "mixing_means.csv").read_text() == before
 
 
 def test_means_are_those_of_the_sentences_measured_alone(builtin, tmp_path, without_charts):
@@ -202,8 +203,10 @@ def test_a_sample_is_of_as_many_documents_as_there_are(tmp_path):
     (tmp_path / "t.txt").write_text("a one\na two\na three\n\nb one\nb two\n\nc one\n")
     samples = {most: Chosen(whence.read(tmp_path / "t.txt"), most, spread=True) for most in (2, 4, 9)}
     texts = {most: [sentence.text for sentence in chosen] for most, chosen in samples.items()}
-    assert texts[2] == ["a one", "b one"] and texts[4] == ["a one", "a two", "b one", "c one"]
+    assert [text[0] for text in texts[2]] == ["a", "b"] and {text[0] for text in texts[4]} == {"a", "b", "c"}
     assert texts[9] == ["a one", "a two", "a three", "b one", "b two", "c one"]
+    assert len(texts[4]) == 4 and texts[4] == [text for text in texts[9] if text in texts[4]]
+    assert texts[2] == [sentence.text for sentence in Chosen(samples[2].corpus, 2, spread=True)]
 
 
 @pytest.mark.parametrize(
@@ -251,14 +254,11 @@ def test_what_is_not_installed_is_named(monkeypatch):
         importlib.reload(whence.studies)
 
 
-def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(sample, tmp_path, without_charts):
+def test_correlates_of_a_hybrid_are_those_of_the_layers_that_attend(sample, tmp_path):
     model = tiny.model("jamba", num_hidden_layers=4)
-    corpus = whence.read(f"conllu:{sample}/treebank.conllu", limit=4)
-    whence.study("correlates", model, corpus, tmp_path, quick=True)
-    pairs = [whence.open_run(folder).pairs for folder in (tmp_path / "runs").iterdir()]
-    assert pairs and all(
-        set(table.layer) == {2, 4} and table[["attention", "gradient"]].notnull().all(axis=None) for table in pairs
-    )
+    corpus = whence.read(f"conllu:{sample}/treebank.conllu", limit=2)
+    pairs = correlates._run(Context(model, (corpus,), tmp_path, quick=True)).pairs
+    assert set(pairs.layer) == {2, 4} and pairs[["attention", "gradient"]].notnull().all(axis=None)
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ __all__ = ["SEPARATOR", "Drawing", "draw"]
 
 WIDTH, HEIGHT = 380, 260
 SMALL = 150  # how high small charts are
+BETWEEN = 50  # pixels of the axis of each
 LINE = 13  # and a line of text
 BOX = 16  # how wide a box is
 ROOMY = 6  # columns of a small grid that have room for them
@@ -291,7 +292,10 @@ _KINDS: dict[str, Callable[[Drawing, pandas.DataFrame, Theme], Any]] = {
 
 def _width(drawing: Drawing) -> int:
     if drawing.by is not None:
-        return 600
+        size, columns = _small(drawing)
+        panel = size["width"]
+        across = panel["step"] * drawing.table[drawing.x].nunique() if isinstance(panel, dict) else panel
+        return min(600, (across + BETWEEN) * min(drawing.columns or columns, drawing.table[drawing.by].nunique()))
     by_step = drawing.kind in ("bars", "boxes", "grid")
     return max(LEAST, step(drawing) * drawing.table[drawing.x].nunique()) if by_step else WIDTH + 60
 
@@ -299,13 +303,15 @@ def _width(drawing: Drawing) -> int:
 def _margin(drawing: Drawing) -> int:
     """Room for row labels in a browser whose font is wider than the one that the chart was laid out with."""
     labels = drawing.table[drawing.y]
-    words = drawing.kind == "grid" and not pandas.api.types.is_numeric_dtype(labels)
+    words = drawing.kind in ("grid", "intervals") and not pandas.api.types.is_numeric_dtype(labels)
     return 5 + min(30, int(labels.astype(str).str.len().max())) if words else 5
 
 
 def _finished(chart: Any, drawing: Drawing, theme: Theme) -> Any:
     colors = FURNITURE[theme]
-    wide = _width(drawing)
+    drawn = _width(drawing)
+    wide = max(LEAST, drawn)
+    right = max(90 if drawing.kind == "lines" else 8, wide - drawn)
     hollow = [f"hollow: {drawing.hollow}"] if has_published(drawing, drawing.table) else []
     heading = altair.TitleParams(
         wrap(drawing.title, wide // 8),
@@ -318,7 +324,7 @@ def _finished(chart: Any, drawing: Drawing, theme: Theme) -> Any:
     return (
         chart.properties(
             title=heading,
-            padding={"left": _margin(drawing), "right": 90 if drawing.kind == "lines" else 8, "top": 5, "bottom": 5},
+            padding={"left": _margin(drawing), "right": right, "top": 5, "bottom": 5},
         )
         .configure(font="system-ui, sans-serif", background=colors["paper"])
         .configure_view(stroke=None)

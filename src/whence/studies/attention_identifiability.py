@@ -9,7 +9,7 @@ from whence.corpus.part_moments import all_moments
 from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, estimate, paired
 from whence.studies.attention_alternatives import ALTERNATIVES, REACHED, cells, example, least_alike, reached
-from whence.studies.frame.context import Context, by_document, middle, spearman
+from whence.studies.frame.context import MARKS, Context, by_document, middle, spearman
 from whence.studies.frame.sentences import Chosen, at_most
 from whence.studies.frame.study import Absent, Claim, Figure, Items, Section, Study
 from whence.studies.frame.verdict import FALLS, LESS_THAN_HALF, SAME, Criterion
@@ -19,7 +19,6 @@ EVERY = 10  # tokens between two marks of the theoretical bound
 WORDS = 100  # about the paper's 128 tokens
 PART = 16  # texts of a part; attention to kinds of tokens is kept by part, and intervals go by part
 KINDS = {"attention": "raw", "effective": "effective"}
-MARKS = {".": "period", ",": "comma"}  # too small to be read as names of lines
 BOUND = Criterion.named("no fewer")
 
 

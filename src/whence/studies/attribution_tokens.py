@@ -8,7 +8,7 @@ from whence.plot.drawing import SEPARATOR
 from whence.sentence.measure import of_text as measure
 from whence.stats.estimate import Estimate, estimate
 from whence.studies.attribution_rows import ITSELF, PAPER, maps_of, run_of, token_rows
-from whence.studies.frame.context import Context, called, ends_and_middle, quartiles
+from whence.studies.frame.context import MARKS, Context, called, ends_and_middle, quartiles
 from whence.studies.frame.study import Absent, Claim, Figure, Items
 from whence.studies.frame.verdict import MORE
 
@@ -88,7 +88,7 @@ def parts_of_speech(tags: str, context: Context) -> pandas.DataFrame:
 
 def _kept_by(tokens: pandas.DataFrame, tags: str) -> pandas.DataFrame:
     """What tokens keep, by layer and tag, sorted by the last layer; special tokens are tags of their own."""
-    names = tokens[tags].where(~tokens["is_special"], tokens["token"])
+    names = tokens[tags].replace(MARKS).where(~tokens["is_special"], tokens["token"])
     boxes = tokens.groupby(["layer", names])["contribution_own"].apply(quartiles).unstack().reset_index()
     boxes = boxes[boxes["n"] >= LEAST]
     order = boxes[boxes["layer"] == boxes["layer"].max()].sort_values("middle", ascending=False)[tags]

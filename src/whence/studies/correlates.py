@@ -260,6 +260,7 @@ BESIDE = (
 )
 EFFECTS = {"kind": "lines", "x": "layer", "y": "g", "color": "measure", "share": False}
 EFFECTS |= {"y_title": "difference in standard deviations", "rule": (0.0, "no difference")}
+EFFECTS |= {"order": tuple(PRINTED.values()), "measures": {printed: name for name, printed in PRINTED.items()}}
 MEANS = {"kind": "lines", "x": "layer", "y": "mean", "color": "pairs", "by": "measure", "share": False}
 MEANS |= {"own_scales": True, "y_title": "mean over pairs", "columns": 2}
 

@@ -18,6 +18,7 @@ from whence.studies.frame.sentences import Chosen, Prepare
 from whence.text.readers import Corpus
 
 Progress = Callable[[str, int, int | None], None]
+MARKS = {".": "period", ",": "comma"}  # too small to be read as names of lines and boxes
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 import random
 import zlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,7 @@ from whence.text.sentence import MASK, Sentence
 Prepare = Callable[[Sentence], Sentence | None]
 
 
-POOL = 40  # sentences that are looked at for each that is chosen
+POOL = 2000  # sentences that a sample is taken from
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,21 +50,28 @@ class Chosen:
     def _sentences(self) -> list[Sentence]:
         prepared = self.corpus if self.prepare is None else map(self.prepare, self.corpus)
         usable = (sentence for sentence in prepared if sentence is not None)
-        kept = _spread(islice(usable, POOL * self.most), self.most) if self.spread else list(islice(usable, self.most))
+        kept = (
+            _spread(islice(usable, max(POOL, self.most)), self.most) if self.spread else list(islice(usable, self.most))
+        )
         if not kept:
             raise BadInput(f"The corpus {self.name!r} has no sentence that this study can use.")
         return kept
 
 
 def _spread(sentences: Iterable[Sentence], most: int) -> list[Sentence]:
-    """The first of every document, then the second of every document, until there are enough."""
-    seen: Counter[str | None] = Counter()
-    turns: list[tuple[int, int, Sentence]] = []
-    for place, sentence in enumerate(sentences):
-        turns.append((seen[sentence.document], place, sentence))
-        seen[sentence.document] += sentence.document is not None
-    first = sorted(turns, key=lambda turn: turn[:2])[:most]
-    return [sentence for _, _, sentence in sorted(first, key=lambda turn: turn[1])]
+    """One of every document, then a second of every document, until there are enough; in the order of the corpus.
+
+    Which of a document is chance, the same every time: its first sentences are often headings.
+    """
+    pool, documents = list(sentences), defaultdict[object, list[int]](list)
+    for place, sentence in enumerate(pool):
+        documents[place if sentence.document is None else sentence.document].append(place)
+    turns = [
+        (turn, place)
+        for places in documents.values()
+        for turn, place in enumerate(sorted(places, key=lambda place: zlib.crc32(pool[place].text.encode())))
+    ]
+    return [pool[place] for place in sorted(place for _, place in sorted(turns)[:most])]
 
 
 def at_most(count: int, least: int = 1) -> Prepare:
