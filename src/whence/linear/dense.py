@@ -21,11 +21,13 @@ from torch.func import jvp, vmap
 from torch.overrides import TorchFunctionMode
 
 from whence.linear.matrices import rest
+from whence.linear.product import product, products
 from whence.linear.steps import Branches
 from whence.linear.tangent import AttentionDerivative, NormDerivative
 from whence.models.frozen import Attended, FrozenBlock, precise, until_attention
 
 TOKENS, DIRECTIONS = 8, 64  # benchmarks lens: whose matrices are alive together, and how many go through attention
+TRIED = 2  # tokens on which it is tried; their matrices cost what they cost later
 Covectors = Float[Tensor, "t k _"]  # tokens first, for one product with each token's matrix
 # products by name: where the weight stands, and whether it is stored output x input
 PRODUCTS = {"linear": (0, 1, True), "addmm": (1, 2, False)}
@@ -46,7 +48,7 @@ class Reads:
         return replace(self, **turns, norm=None if self.norm is None else self.norm.among(tokens))
 
     def pull(self, heads: Covectors) -> Covectors:
-        read = heads @ self.weights
+        read = product(heads, self.weights)
         return read if self.norm is None else self.norm.pull(read.transpose(0, 1)).transpose(0, 1)
 
 
@@ -65,9 +67,10 @@ class Dense:
         """The covectors are overwritten: first by each token's own matrix, then a few directions at a time."""
         for begin in range(0, len(covectors), TOKENS):
             tokens = slice(begin, begin + TOKENS)
-            covectors[tokens] = torch.bmm(covectors[tokens], rest(self.parts.among(tokens)).mT)
+            for rows, own in zip(covectors[tokens], rest(self.parts.among(tokens)), strict=True):
+                rows.copy_(product(rows, own.mT))
         for part in covectors.split(DIRECTIONS, dim=1):
-            part += self.reads.pull(self._attended(part @ self.projection.T))
+            part += self.reads.pull(self._attended(product(part, self.projection.T)))
         return covectors
 
     def _attended(self, heads: Float[Tensor, "t k n"]) -> Float[Tensor, "t k p"]:
@@ -75,11 +78,12 @@ class Dense:
         attended, (groups, shared) = self.attended, self.attended.query.shape[:2]
         heads = rearrange(heads, "t k (h e) -> h t k e", h=groups * shared).contiguous()
         queries = heads @ self.through_queries
-        scores = heads @ repeat(attended.value, "g s e -> (g r) 1 e s", r=shared)
+        scores = products(heads.flatten(1, 2), repeat(attended.value, "g s e -> (g r) e s", r=shared))
+        scores = scores.unflatten(1, heads.shape[1:3])
         scores.sub_(queries[..., -1:]).mul_(rearrange(attended.gain, "g r t s -> (g r) t 1 s"))
         grouped, scored = (rearrange(part, "(g r) t k x -> g (r t) (k x)", g=groups) for part in (heads, scores))
-        values = torch.bmm(rearrange(attended.weights, "g r t s -> g s (r t)"), grouped)
-        keys = torch.bmm(rearrange(attended.query, "g r t d -> g d (r t)"), scored)
+        values = products(rearrange(attended.weights, "g r t s -> g s (r t)"), grouped)
+        keys = products(rearrange(attended.query, "g r t d -> g d (r t)"), scored)
         values = rearrange(values, "g s (k e) -> g s k e", k=heads.shape[2]) @ self.reads.values.mT
         keys = rearrange(keys, "g d (k s) -> g s k d", k=heads.shape[2]) @ self.reads.keys.mT
         parts = (queries[..., :-1], keys, values)
@@ -96,7 +100,7 @@ def dense(step: FrozenBlock, parts: Branches | None, tokens: slice) -> Dense | N
     reads = _reads(step)
     if reads is None:
         return None
-    first = slice(tokens.start, min(tokens.start + TOKENS, tokens.stop))
+    first = slice(tokens.start, min(tokens.start + TRIED, tokens.stop))
     few = _made(parts.among(first), reads.among(first))
     if not step.agrees_back(lambda vectors: few.pull(vectors.transpose(0, 1).clone()).transpose(0, 1), first):
         return None

@@ -18,6 +18,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
+from whence.linear.product import product
 from whence.linear.steps import Activated, Branches, Chain, Gated, Linear, Step, Vectors
 from whence.linear.tangent import AttentionDerivative, NormDerivative, by_query, heads_pull, heads_push, scores_spread
 from whence.models.frozen import Attended, FrozenBlock, precise
@@ -142,7 +143,7 @@ def _neurons(steps: list[Step]) -> Float[Tensor, "t m m"]:
         torch.mul(weight, slope, out=hidden)
         for other, others_slopes in others:
             hidden.addcmul_(other, others_slopes[token])
-        torch.mm(hidden, down.affine.weight, out=maps[token])
+        maps[token] = product(hidden, down.affine.weight)
     return maps
 
 

@@ -119,6 +119,15 @@ def test_what_predictions_rest_on_is_the_same_there(cluster, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+def test_a_lens_is_the_same_there(model, cluster):
+    wanted = {"part_size": 1, "threads": 1}
+    here = whence.lens(model, tiny.texts(3, seed=3), **wanted)
+    there = whence.lens(model, tiny.texts(3, seed=3), engine="ray", workers=1, **wanted)
+    assert torch.equal(there.groups, here.groups) and there.error == here.error
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
 def test_a_worker_is_killed_twice(cluster, tmp_path, monkeypatch):
     import ray
 

@@ -24,7 +24,7 @@ from whence.models.locate import locate
 
 TOKENS, SKIP = 6, 1
 # decoders and encoders, norms everywhere, mixtures, parallel branches, state spaces, linear attention
-NAMES = ("bert", "gpt2", "llama", "qwen3", "gemma2", "phi", "xlnet", "mixtral", "mamba", "qwen3_next")
+NAMES = ("bert", "gpt2", "llama", "qwen3", "gemma2", "phi", "xlnet", "mixtral", "mamba", "jamba", "qwen3_next")
 
 
 def whole(chain, skip=SKIP):
