@@ -41,8 +41,21 @@ def anatomy(request):
 def test_states_can_be_followed(anatomy):
     assert anatomy.attending == HYBRIDS.get(anatomy.family, ()) and anatomy.causal
     gives = capabilities(verify(anatomy)) - {"left padding"}
-    assert gives >= {"derivatives"} | ({"attention", "rows"} if anatomy.family in HYBRIDS else set())
-    assert not gives & {"attention throughout", "norms", "lm_head"}
+    assert gives >= {"derivatives", "lm_head"} | ({"attention", "rows"} if anatomy.family in HYBRIDS else set())
+    assert not gives & {"attention throughout", "norms"}
+
+
+@pytest.mark.parametrize("name", ["mamba", "jamba", "qwen3_next"])
+def test_a_prediction_depends_on_its_embeddings(name):
+    """By autograd of the model's own code, from the log-probability of the next token to the embeddings."""
+    model = tiny.model(name)
+    found = whence.why(model, TEXT, measures="dependence")
+    network, ids = model.model, torch.from_numpy(found.source_token_id.values)[None]
+    embeddings = network.get_input_embeddings()(ids).detach().requires_grad_()
+    scores = network(inputs_embeds=embeddings, use_cache=False).logits[0, int(found.predicted[0])]
+    chosen = scores.log_softmax(dim=-1)[int(found.predicted_token_id[0])]
+    expected = torch.autograd.grad(chosen, embeddings)[0][0].norm(dim=-1)
+    torch.testing.assert_close(torch.from_numpy(found.dependence.values[0, 0]), expected, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
@@ -91,8 +104,16 @@ def test_contributions_are_measured(name):
     shares = found.contribution.values
     assert abs(shares.sum(axis=-1) - 1).max() < 1e-5
     assert not shares[:, 0, 1:].any()  # nothing comes from the future
-    with pytest.raises(Unsupported, match="head"):
-        whence.lm_head(model, TEXT)
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_the_last_stage_of_the_head_gives_the_logits(name):
+    model = tiny.model(name)
+    found = whence.lm_head(model, TEXT)
+    ids = torch.tensor([model.tokenizer(TEXT)["input_ids"]])
+    logits = model.model(ids, use_cache=False).logits[0, int(found.position[0])]
+    best = found.top_id.isel(layer=0, position=0, stage=-1).values
+    assert best.tolist() == logits.topk(len(best)).indices.tolist()
 
 
 def test_attention_is_refused_where_there_is_none():

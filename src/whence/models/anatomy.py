@@ -19,7 +19,20 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from whence.models.families import CLASSES, HEADS, Around, Averaged, Chosen, ClassStep, Family, HeadPaths, Mlp, Whole
+from whence.models.families import (
+    CLASSES,
+    ENDINGS,
+    HEADS,
+    Around,
+    Averaged,
+    Chosen,
+    ClassStep,
+    Ending,
+    Family,
+    HeadPaths,
+    Mlp,
+    Whole,
+)
 from whence.models.outside import Outside
 from whence.models.pieces import device_of, fetched, held
 from whence.models.pooling import POOLED, Tokens
@@ -214,23 +227,31 @@ class Anatomy:
     @property
     def finishing(self) -> list[nn.Module]:
         """The modules that do it."""
-        assert self.row is not None
-        steps = ((self._around_final_norm, self.row.final_norm), (self.owner, self.row.narrowing))
+        end = self._ending
+        if end is None:
+            return []
+        steps = ((self._around_final_norm, end.final_norm), (self.owner, end.narrowing))
         modules = [_at(holder, path) for holder, path in steps if path is not None]
         return [module for module in modules if module is not None]
 
     @property
     def _around_final_norm(self) -> nn.Module:
-        assert self.row is not None
-        return {"owner": self.owner, "stack": self.stack}[self.row.final_norm_in]
+        assert self._ending is not None
+        return {"owner": self.owner, "stack": self.stack}[self._ending.final_norm_in]
+
+    @property
+    def _ending(self) -> Family | Ending | None:
+        """What says where the final norm and the LM head are."""
+        return self.row or ENDINGS.get(self.family)
 
     @property
     def head(self) -> Head | None:
         """The LM head; None when the model was loaded without one, or is around the family's with a head of its own."""
         decoder = self.model.get_output_embeddings()
-        if self.row is None or decoder is None:
+        end = self._ending
+        if end is None or decoder is None:
             return None
-        paths = HEADS.get(self.model.config.model_type, self.row.head)
+        paths = HEADS.get(self.model.config.model_type, end.head)
         if not all(_is_at(self.model, path) for path in (paths.dense, paths.norm) if path is not None):
             return None
         activation = paths.activation
@@ -285,7 +306,7 @@ class Anatomy:
     @property
     def final_norm(self) -> Norm | None:
         """The norm between the last block and the head, where there is one."""
-        path = None if self.row is None else self.row.final_norm
+        path = None if self._ending is None else self._ending.final_norm
         return None if path is None else self._norm(self._around_final_norm, path)
 
     @property
@@ -319,8 +340,8 @@ class Anatomy:
         return Norms(*(None if name is None else self._norm(block, name) for name in names))
 
     def _norm(self, root: nn.Module, path: str) -> Norm | None:
-        assert self.row is not None
-        return read_norm(_at(root, path), self.row.norm_offset, self._ones)
+        assert self._ending is not None
+        return read_norm(_at(root, path), self._ending.norm_offset, self._ones)
 
     def _ones(self) -> Tensor:
         """The weight of a norm that has none."""

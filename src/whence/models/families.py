@@ -644,6 +644,37 @@ FAMILIES: dict[str, Family | Either] = {
 }
 
 
+@dataclass(frozen=True)
+class Ending:
+    """Final norm and LM head of a family whose blocks have no row: state-space models and hybrids."""
+
+    final_norm: str
+    head: HeadPaths = field(default_factory=lambda: HeadPaths("lm_head"))
+    norm_offset: float = 0.0
+    final_norm_in: str = "owner"
+    narrowing: None = None
+
+
+ENDINGS = {
+    "mamba": Ending("norm_f"),
+    "mamba2": Ending("norm_f"),
+    "falcon_mamba": Ending("norm_f"),
+    "rwkv": Ending("ln_out", HeadPaths("head")),
+    "xlstm": Ending("out_norm", HeadPaths("lm_head", softcap="output_logit_soft_cap")),
+    "jamba": Ending("final_layernorm"),
+    "bamba": Ending("final_layernorm"),
+    "lfm2": Ending("embedding_norm"),
+    "lfm2_moe": Ending("embedding_norm"),
+    "minimax": Ending("norm"),
+    "nemotron_h": Ending("norm_f"),
+    "olmo_hybrid": Ending("norm"),
+    "qwen3_next": Ending("norm", norm_offset=1.0),
+    "qwen3_5_text": Ending("norm", norm_offset=1.0),
+    "qwen3_5_moe_text": Ending("norm", norm_offset=1.0),
+    "recurrent_gemma": Ending("final_norm", HeadPaths("lm_head", softcap="logits_soft_cap"), norm_offset=1.0),
+    "granitemoehybrid": Ending("norm", HeadPaths("lm_head", divisor="logits_scaling")),
+}
+
 # LM heads of models around a family's model, by their own type
 HEADS = {
     "modernvbert": HeadPaths("lm_head", "projection_head.dense", "projection_head.act", "projection_head.norm"),

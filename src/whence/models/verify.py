@@ -250,6 +250,10 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
     if "pixel_values" in (evidence.batch.inputs or {}):
         wrong = misplaced(anatomy, evidence.batch)
         checks.append(Check("every patch is read by its own token alone", _least(anatomy), wrong, 0.0))
+    finished = anatomy.finish(blocks[-1].output)
+    if anatomy.head is not None:
+        error = unlike(anatomy.head(finished), evidence.plain)
+        checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
         return tuple(checks)
@@ -269,7 +273,7 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         checks.append(Check("heads sum to the projection", "values", error, limit))
     if anatomy.row is None or lost:
         return tuple(checks)
-    finished, summed = anatomy.finish(blocks[-1].output), max(block.parts for block in blocks)
+    summed = max(block.parts for block in blocks)
     checks += [
         Check("block outputs are the sum of their parts", "norms", summed, limit),
         Check("the final norm leads to the stack's output", "norms", apart(finished, evidence.hooked.output), limit),
@@ -278,9 +282,6 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if isinstance(anatomy.row.mlp, Mlp) or all(block.experts for block in blocks):
         checks.append(Check("neurons or experts give the feed-forward", "secant", summed, limit))
-    if anatomy.head is not None:
-        error = unlike(anatomy.head(finished), evidence.plain)
-        checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
     if (classes := anatomy.class_head) is not None:
         error = _class_error(classes, finished, evidence)
         checks.append(Check("the class head gives the scores", CLASSES, error, limit))
