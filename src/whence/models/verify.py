@@ -251,12 +251,14 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         wrong = misplaced(anatomy, evidence.batch)
         checks.append(Check("every patch is read by its own token alone", _least(anatomy), wrong, 0.0))
     finished = anatomy.finish(blocks[-1].output)
+    heads = []
     if anatomy.head is not None:
-        error = unlike(anatomy.head(finished), evidence.plain)
-        checks.append(Check("the LM head gives the logits", "lm_head", error, limit))
+        heads.append(
+            Check("the LM head gives the logits", "lm_head", unlike(anatomy.head(finished), evidence.plain), limit)
+        )
     attending = tuple(block for block in blocks if block.attends)
     if not attending:
-        return tuple(checks)
+        return (*checks, *heads)
     checks = [
         Check("every layer was seen once", "attention", _unseen(anatomy, blocks), 0.0),
         Check("attention is never negative", "attention", max(block.negative for block in attending), 0.0),
@@ -272,7 +274,7 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         error = max(block.projection for block in attending)
         checks.append(Check("heads sum to the projection", "values", error, limit))
     if anatomy.row is None or lost:
-        return tuple(checks)
+        return (*checks, *heads)
     summed = max(block.parts for block in blocks)
     checks += [
         Check("block outputs are the sum of their parts", "norms", summed, limit),
@@ -282,6 +284,7 @@ def _checks(evidence: _Evidence) -> tuple[Check, ...]:
         checks.append(Check("the neurons give the feed-forward", "neurons", summed, limit))
     if isinstance(anatomy.row.mlp, Mlp) or all(block.experts for block in blocks):
         checks.append(Check("neurons or experts give the feed-forward", "secant", summed, limit))
+    checks += heads
     if (classes := anatomy.class_head) is not None:
         error = _class_error(classes, finished, evidence)
         checks.append(Check("the class head gives the scores", CLASSES, error, limit))
