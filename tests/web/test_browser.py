@@ -403,6 +403,7 @@ def test_refusals_are_shown_and_the_picture_stays(open_page, server):
 def test_a_long_job_is_cancelled(open_page, server):
     page = settled(open_page(link(server, text=" ".join([CAT] * 14)), expect_errors=True))
     assert re.search(r"more than 40 tokens: 100 take about \d+ (s|min)", page.inner_text(".offer"))
+    assert page.is_visible(".hero .token[aria-pressed=true]")  # the text is folded around what matters
     page.click(".offer button")
     page.wait_for_selector(".work:has-text('contribution')")
     assert page.locator(".offer").is_hidden()

@@ -22,6 +22,8 @@ WHEN_READ = """() => {
   return ['.hero .title', '.because', '.ribbons', '.hero .sentence', '.key', '.ways'].filter((name) => !seen(name));
 }"""
 
+BROUGHT = "() => document.querySelector('#whence .grid').getBoundingClientRect().top < innerHeight"
+
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -42,6 +44,7 @@ def test_five_minutes(open_page, server, size, scheme):
     page.click("#tab-whence")
     page.wait_for_selector("#whence:not([hidden]) h2")
     assert page.inner_text(".hero") == before  # one meaning, whatever is looked at below
+    page.wait_for_function(BROUGHT)
 
 
 def test_an_example_is_clicked_or_reached_by_keys(open_page, server):

@@ -147,9 +147,7 @@ function draw(frame, data, state, panels) {
 
 /** Brings the views up where little of them would be seen. @param {HTMLElement} tabs */
 function bring(tabs) {
-  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  if (tabs.getBoundingClientRect().bottom > innerHeight / 2)
-    tabs.scrollIntoView({ behavior: still ? "instant" : "smooth" });
+  if (tabs.getBoundingClientRect().bottom > innerHeight / 2) tabs.scrollIntoView();
 }
 
 function section(root, name) {
