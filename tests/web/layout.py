@@ -20,7 +20,8 @@ SMALL = """async ([shot, shrunk, strength]) => {
   const brush = canvas.getContext('2d');
   brush.imageSmoothingQuality = 'high';
   brush.filter = shrunk > 1 ? 'grayscale(1) blur(1px)' : 'none';
-  brush.drawImage(image, 0, 0, width, height);
+  brush.drawImage(image, 0, 0, 1, 1, 0, 0, width, height); // paper, behind the last row where it is not a whole one
+  brush.drawImage(image, 0, 0, image.width / shrunk, image.height / shrunk);
   const pixels = brush.getImageData(0, 0, width, height);
   const paper = pixels.data[0], solid = (place) => place % 4 === 3; // the blur leaves the edges half transparent
   const shade = (value) => Math.round((paper + strength * (value - paper)) / 17) * 17; // few shades, few bytes
