@@ -18,7 +18,7 @@ from whence.linear.steps import Branches
 from whence.measures.flow.contribution import jacobian
 from whence.measures.flow.decomposition import decomposition
 from whence.measures.flow.plan import planned
-from whence.measures.flow.prediction import Predicted, Way, dependence, shares
+from whence.measures.flow.prediction import Predicted, Pulls, dependence, shares
 from whence.measures.flow.readout import Readout, of_tokens
 from whence.models.block import Batch
 from whence.models.capture import run
@@ -91,12 +91,12 @@ def _long(name: str, model: Model) -> None:
 def _shares(model: Model, batch: Batch, asked: list[Predicted]) -> Tensor:
     with torch.no_grad():
         passed = Backwards.of(model.anatomy, batch, model.anatomy.layers)
-        return shares(passed, _last(model, batch), asked, Way()).share
+        return shares(passed, _last(model, batch), asked, Pulls()).share
 
 
 def _dependence(model: Model, batch: Batch, asked: list[Predicted]) -> Tensor:
     with torch.no_grad(), linearised(model.anatomy, batch, attending=False) as chain:
-        return dependence(_last(model, batch), chain, asked, Way())
+        return dependence(_last(model, batch), chain, asked, Pulls())
 
 
 def _last(model: Model, batch: Batch) -> Readout:

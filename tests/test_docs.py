@@ -1,178 +1,182 @@
-"""What the documentation tells one to run, runs: every block of Python and every whence command, page by page.
+"""What README and docs tell one to run, runs: every block of Python and every command, from the top of a page down.
 
-A block is left out only where `<!-- not run: the reason -->` stands before it.
+In place of models from the Hub and of corpora stand those of `tests/documented.py`, which also names the commands that
+are not run. A block is left out only where `<!-- not run: the reason -->` stands before it.
 """
 
-import ast
-import copy
 import doctest
 import importlib
-import inspect
 import re
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import whence
-from tests import tiny
-from tests.families import build
+from tests import documented
+from tests.documented import FILES, FILES_OF, MODELS, NAMES, NAMES_OF, NOT_RUN, SAMPLES, TINY, WRITTEN
 from whence import cli
+from whence.plot.palette import THEMES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "docs/tutorial.md", ROOT / "docs/hour.md", *sorted((ROOT / "docs/howto").glob("*.md"))]
+APART = ("docs/notebooks/", "docs/studies/results/")  # tests/test_notebooks.py; figures, without anything to run
 BLOCK = re.compile(
-    r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<kind>python|pycon|sh)\n(?P<code>.*?)^```", re.M | re.S
+    r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<kind>python|pycon|sh|console|text)\n(?P<code>.*?)^```"
+    r"(?:\n\n```text\n(?P<quoted>.*?)^```)?",
+    re.M | re.S,
 )
-SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"  # read from the Hub in the documentation, from a package here
+NUMBER = r"[−-]?\d+(?:\.\d+)?"
 
 
 def blocks(page):
-    return [match for match in BLOCK.finditer(page.read_text()) if not match["reason"]]
+    return [block for block in BLOCK.finditer(page.read_text()) if block["kind"] != "text" or "$ " in block["code"]]
 
 
-def run_python(code, page, line, names):
-    exec(compile("\n" * line + code, str(page), "exec"), names)
+PAGES = [
+    pytest.param(page, id=str(page.relative_to(ROOT)))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if not str(page.relative_to(ROOT)).startswith(APART) and blocks(page)
+]
 
 
-def run_pycon(code, page, line, names):
-    said = []
-    test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line)
-    doctest.DocTestRunner().run(test, out=said.append, clear_globs=False)
+def run_python(block, page, names, capsys):
+    line = page.read_text()[: block.start("code")].count("\n")
+    exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+
+
+def run_pycon(block, page, names, capsys):
+    said, line = [], page.read_text()[: block.start("code")].count("\n")
+    test = doctest.DocTestParser().get_doctest(block["code"], names, page.name, str(page), line)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=said.append, clear_globs=False)
     names.update(test.globs)
     assert not said, "".join(said)
 
 
-def run_sh(code, page, line, names):
-    for command in code.replace("\\\n", " ").splitlines():
-        words = shlex.split(command, comments=True)
-        if words[:1] == ["whence"]:
-            assert cli.run(words[1:]) == 0, f"{page.name}: {command}"
+def run_commands(block, page, names, capsys):
+    printed = ""
+    for command, quoted in commands(block["code"]):
+        out = run_command(command, capsys, bool(block["reason"]))
+        assert_quoted(quoted, out)
+        printed += out
+    assert_quoted(block["quoted"] or "", printed)
+
+
+def commands(code):
+    """Each with what is quoted as its output: where commands have a `$`, the lines without one."""
+    code = code.replace("\\\n", " ")
+    if "$ " not in code:
+        return [(line, "") for line in code.splitlines()]
+    return [part.split("\n", 1) for part in re.split(r"^\$ ", code, flags=re.M) if part]
+
+
+def run_command(command, capsys, only_parse):
+    """What it prints."""
+    words = shlex.split(command.partition(" | ")[0], comments=True)
+    left_out = only_parse or any(" ".join(words).startswith(start) for start in NOT_RUN)
+    if words[:1] != ["whence"]:
+        assert left_out or not words, f"{words[0]} is neither whence nor in NOT_RUN"
+        return ""
+    if left_out:
+        cli.app.parse_args(words[1:], exit_on_error=False, print_error=False)
+        return ""
+    if words[1] == "study":
+        words = [word for word in words if word != "--quick"] + list(documented.SMALL)
+    code, said = cli.run(words[1:]), capsys.readouterr()
+    assert code == 0, f"{command}: {said.err}"
+    return said.out
+
+
+def assert_quoted(quoted, printed):
+    """The words are those, wherever the lines break, and the numbers but for one in the last digit that is written."""
+    quoted, printed = (" ".join(text.split()) for text in (quoted, printed))
+    pattern = f"({NUMBER})".join(map(re.escape, re.split(NUMBER, quoted)))
+    found = re.search(pattern, printed)
+    assert found, f"quoted is\n{quoted}\nand printed was\n{printed}"
+    for written, real in zip(re.findall(NUMBER, quoted), found.groups(), strict=True):
+        digits = len(written.partition(".")[2])
+        assert abs(value(written) - value(real)) < 1.5 * 10**-digits, f"{written} is quoted, and {real} was printed"
+
+
+def value(number):
+    return float(number.replace("−", "-"))
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory, builtin):
+    return documented.Models(tmp_path_factory.mktemp("documented"), builtin.tokenizer)
+
+
+@pytest.fixture(scope="session")
+def tiny(models):
+    return whence.load(models.written("encoder"))
 
 
 @pytest.fixture
-def hub(request, monkeypatch, loaded_once):
-    """Loads the decoder that pages name from this machine."""
-    real = whence.load
+def hub(request, monkeypatch):
+    """Loads the decoder that pages name from this machine; what takes long to load is loaded once."""
+    page = getattr(request.node, "callspec", None) and request.node.callspec.id
+    real, ready = whence.load, {"whence/builtin": "builtin", documented.SMOLLM2: "smollm2"}
+    ready[None] = "tiny" if page and page.startswith(TINY) else "builtin"
 
     def load(model=None, *args, **options):
-        return real(request.getfixturevalue("smollm2_folder") if model == SMOLLM2 else model, *args, **options)
+        known = ready.get(model) if isinstance(model, str | None) else None
+        return request.getfixturevalue(known) if known else real(model, *args, **options)
 
     monkeypatch.setattr(importlib.import_module("whence.models.load"), "load", load)
 
 
-LONG = ("context", "checkpoints", "hour")  # a real decoder is read from GGUF, and runs are made: `make whole`
-
-
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.whole if page.stem in LONG else (), id=page.stem) for page in PAGES],
-)
-def test_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys, hub):
-    monkeypatch.chdir(tmp_path)
-    runs = {"python": run_python, "pycon": run_pycon, "sh": run_sh}
-    names = {}
-    for block in blocks(page):
-        line = page.read_text()[: block.start("code")].count("\n")
-        runs[block["kind"]](block["code"], page, line, names)
-    assert blocks(page), f"{page} has nothing to run"
-
-
-EVERY = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-FENCED = re.compile(r"^```(python|pycon|sh|bash|console|text)\n(.*?)^```", re.M | re.S)
-SHELL = {"sh", "bash", "console", "text"}
-
-
-def fenced(page, *kinds):
-    return [code for kind, code in FENCED.findall(page.read_text()) if kind in kinds]
-
-
-def commands(page):
-    """Every whence command of a page, in blocks and in running text; in text with a `$` only, as output is not one."""
-    for code in fenced(page, *SHELL):
-        for line in code.replace("\\\n", " ").splitlines():
-            command = line.partition(" | ")[0].removeprefix("$ ")
-            if command.startswith("whence ") and (line.startswith("$") or code in fenced(page, "sh", "bash")):
-                yield shlex.split(command, comments=True)[1:]
-
-
-def trees(page):
-    for code in fenced(page, "python", "pycon"):
-        examples = doctest.DocTestParser().get_examples(code)
-        yield ast.parse("".join(example.source for example in examples) if examples else code)
-
-
-def is_there(module, name):
-    return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
-
-
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in EVERY])
-def test_what_a_page_names_exists(page):
-    """Commands are understood, with their options; what is imported or called is there, and takes those arguments."""
-    for words in commands(page):
-        cli.app.parse_args(words, exit_on_error=False, print_error=False)
-    for tree in trees(page):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("whence"):
-                assert all(is_there(node.module, alias.name) for alias in node.names), ast.unparse(node)
-            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "whence":
-                assert hasattr(whence, node.attr), ast.unparse(node)
-            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("whence."):
-                function = getattr(whence, ast.unparse(node.func).removeprefix("whence."), None)
-                if inspect.isfunction(function):
-                    inspect.signature(function).bind(*node.args, **{word.arg: None for word in node.keywords})
-
-
-# pages whose blocks of Python run as they stand, with these names and files given
-SNIPPETS = (
-    *("README.md", "docs/start.md", "docs/sink.md"),
-    *(f"docs/measures/{name}.md" for name in ("attention", "effective", "norms", "mixing", "rollout", "block")),
-    *(f"docs/measures/{name}.md" for name in ("contribution", "flow", "identity")),
-)
-TEXT = "The keys to the cabinet [MASK] on the table."
+def placed(file):
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    return Path(file)
 
 
 @pytest.fixture
-def given(builtin, tmp_path, monkeypatch, loaded_once):
-    """A folder with a corpus, and names that pages take for granted; a model that they name is the built-in one."""
+def here(request, tmp_path, monkeypatch, hub, models):
+    """here(page): its files in a folder of its own, and the names that its Python takes for granted."""
     monkeypatch.chdir(tmp_path)
-    lines = "\n".join(f"The {word} is on the table. He saw the {word}." for word in tiny.WORDS)
-    Path("corpus.txt").write_text(lines)
-    Path("texts.txt").write_text(lines)
-    pairs = "\n".join(f"1\t1\t2\tHe saw {word}.\t{word} was there." for word in tiny.WORDS)
-    Path("dev.tsv").write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + pairs)
-    real = whence.load
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("webbrowser.open", lambda address: None)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr("whence.studies.frame.write._charts", lambda *given: dict.fromkeys(THEMES, ""))
 
-    def elsewhere(model=None, *args, **options):
-        return real() if isinstance(model, str) else real(model, *args, **options)
+    def prepare(page):
+        name, text = str(page.relative_to(ROOT)), page.read_text()
+        for file, ours in (FILES | FILES_OF.get(name, {})).items():
+            placed(file).symlink_to(SAMPLES / ours)
+        for file, content in WRITTEN.items():
+            placed(file).write_bytes(content if isinstance(content, bytes) else content.encode())
+        for file in ("cat.png", "photos/cat.jpg"):
+            documented.picture(placed(file))
+        for there, ours in MODELS.items():
+            if there in text:
+                placed(there.replace("*", "0")).symlink_to(
+                    models.written(ours) if hasattr(models, ours) else request.getfixturevalue(ours)
+                )
+        code = "\n".join(block["code"] for block in blocks(page) if not block["reason"])
+        known = NAMES | NAMES_OF.get(name, {})
+        return {what: make(models) for what, make in known.items() if re.search(rf"\b{what}\b", code)}
 
-    monkeypatch.setattr(importlib.import_module("whence.models.load"), "load", elsewhere)
-    speaks = copy.deepcopy(builtin.tokenizer)
-    speaks.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-    decoder = real(build("gpt2", vocab_size=len(speaks)), speaks)
-    chat = [{"role": "user", "content": "Why is the sky blue?"}]
-    names = {"model": builtin, "text": TEXT, "whence": whence, "prompt": "The capital of France is", "chat": chat}
-    names |= {"decoder": decoder, "answer": " Paris."}
-    names |= {"my_model": builtin.model, "my_tokenizer": builtin.tokenizer}
-    return names | {"language_model": "a name", "bridge": "a name"}
-
-
-# what a page is about, where it is no short text in the built-in model
-ABOUT = {"docs/sink.md": {"model": "decoder"}, "docs/measures/effective.md": {"text": TEXT * 6}}
-
-
-@pytest.mark.parametrize("name", SNIPPETS)
-def test_the_blocks_of_a_page_run(name, given):
-    page = ROOT / name
-    found = [block for block in blocks(page) if block["kind"] == "python"]
-    assert found
-    given |= {what: given.get(value, value) for what, value in ABOUT.get(name, {}).items()}
-    for block in found:
-        run_python(block["code"], page, page.read_text()[: block.start("code")].count("\n"), given)
+    return prepare
 
 
-def test_the_commands_of_the_readme_run(given):
-    """All but the explorer, which does not end by itself; pip and make are what ran these tests."""
-    found = [words for words in commands(ROOT / "README.md") if words[0] != "serve"]
-    assert found and all(cli.run(words) == 0 for words in found)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs_from_top_to_bottom(page, here, capsys):
+    names = here(page)
+    runs = {"python": run_python, "pycon": run_pycon}
+    for block in blocks(page):
+        if not block["reason"] or block["kind"] not in runs:
+            runs.get(block["kind"], run_commands)(block, page, names, capsys)
+
+
+INLINE = re.compile(r"`whence ([a-z][^`]*)`")
+
+
+def test_commands_in_running_text_are_there():
+    """With every option that they name."""
+    for page in PAGES:
+        for command in INLINE.findall(page.values[0].read_text()):
+            words = command.split()
+            found, _, _ = cli.app.parse_commands(words)
+            assert found, f"{page.id}: whence {command}"
+            options = {name for argument in cli.app[found].assemble_argument_collection() for name in argument.names}
+            assert {word for word in words if word.startswith("--")} <= options, f"{page.id}: whence {command}"

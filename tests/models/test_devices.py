@@ -9,7 +9,7 @@ from tests.models.devices import FIRST, SECOND, TwoDevices, over_two
 from whence.linear.secant import Backwards
 from whence.measures.flow.contribution import jacobian, jacobian_local
 from whence.measures.flow.decomposition import decomposition
-from whence.measures.flow.prediction import Predicted, Way, dependence, shares
+from whence.measures.flow.prediction import Predicted, Pulls, dependence, shares
 from whence.measures.flow.readout import of_tokens
 from whence.models.capture import walk
 from whence.models.linearise import linearised
@@ -27,9 +27,9 @@ def numbers(anatomy):
     yield jacobian(anatomy, given, mode="sketch", error=0.2).norms
     yield jacobian_local(anatomy, given).norms[-1]
     yield decomposition(anatomy, given).length
-    yield shares(Backwards.of(anatomy, given, 2), readout, predicted, Way()).share
+    yield shares(Backwards.of(anatomy, given, 2), readout, predicted, Pulls()).share
     with linearised(anatomy, given, attending=False) as chain:
-        yield dependence(readout, chain, predicted, Way())
+        yield dependence(readout, chain, predicted, Pulls())
 
 
 @pytest.mark.parametrize("name", ["llama", "bert"])

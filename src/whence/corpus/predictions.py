@@ -24,8 +24,8 @@ from whence.errors import BadInput
 from whence.measures.flow.plan import planned
 from whence.models.load import Model
 from whence.models.memory import claim, resident
+from whence.sentence.accounts import of_next_tokens
 from whence.sentence.question import Answer, Question, question, question_of_both
-from whence.sentence.why import accounted
 from whence.text.sentence import Sentence
 
 ROOM = 2**62  # no limit: blocks and predictions are then as many at a time everywhere, whatever memory is free
@@ -61,7 +61,7 @@ class Explainer:
         with threads(self.plan.threads):
             for question in prepared.questions:
                 self._claim(question)
-                data, _ = accounted(self.model, question, list(self.plan.variables), ROOM)
+                data = of_next_tokens(self.model, question, list(self.plan.variables), ROOM)
                 prepared.arrays.append({name: values for name, (_, values) in data.items()})
         return prepared
 

@@ -13,8 +13,8 @@ from whence.measures.options import Contribution
 from whence.measures.registry import DERIVATIVES, HEADS, MAP, SECANT, Variable, measures
 from whence.models.intervene import classifies, input_gradient
 from whence.models.load import Model
+from whence.sentence.accounts import of_next_tokens
 from whence.sentence.measure import of_text as measure
-from whence.sentence.why import accounted
 
 ERROR = 0.05  # standard error of a contribution
 RANDOM, POSITION, GRADIENT_INPUT = "random", "position", "gradient × input"
@@ -127,7 +127,7 @@ def _by_layer(
     model: Model, prediction: Prediction, without: Collection[str]
 ) -> Iterator[tuple[str, Float[np.ndarray, "layer s"]]]:
     if names := of_prediction(model):
-        arrays, _ = accounted(model, prediction.question, names)
+        arrays = of_next_tokens(model, prediction.question, names)
         yield from ((name, arrays[name][1][0].astype(np.float64)) for name in names)
     wanted = maps(model, without)
     requests = [Contribution(error=ERROR) if name == "contribution" else name for name in wanted]

@@ -20,7 +20,10 @@ from whence.errors import BadInput
 MANY = 1000  # layers or experts that are built without weights in a few seconds
 LARGEST_HEADER = 100_000_000  # bytes, as in safetensors itself
 NUMBERS = {"F64", "F32", "F16", "BF16"}
-COUNTS = re.compile(r"(layers?|heads?|experts)$|^(hidden|intermediate|vocab)_size$|^n_(embd|inner)$")
+# not LLaVA's vision_feature_layer, which is a place and counts from the end
+COUNTS = re.compile(
+    r"((?<!feature_)(?<!select_)layers?|heads?|experts)$|^(hidden|intermediate|vocab)_size$|^n_(embd|inner)$"
+)
 OPTIONAL = re.compile(r"expert|shared|cross|predict|dense|kv|window|intermediate|vocab|classifier")  # may be 0
 Header = tuple[str, tuple[int, ...]]  # dtype and shape of a tensor
 

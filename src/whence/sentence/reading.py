@@ -114,9 +114,9 @@ def of_similarity(
     model: Model, text: object, facing: Model, other: object, pooling: str | None, truncate: bool
 ) -> tuple[Question, Reading]:
     """To another text or picture, whose vector is held: that of the same model, or of the tower `facing` it."""
-    way = _way(model, pooling)
+    pooling = _pooling(model, pooling)
     encoded, beside = encoded_of(model, text, truncate), encoded_of(facing, other, truncate)
-    head = readout.of_similarity(model.anatomy, _ending(model, encoded, way), _embedded(facing, beside, way))
+    head = readout.of_similarity(model.anatomy, _ending(model, encoded, pooling), _embedded(facing, beside, pooling))
     name = beside.sentence.text or f"the other {KINDS[facing.reads].name}"
     reading = Reading(SIMILARITY, head, lambda chosen: [name] * len(chosen), WHOLE)
     return Question(encoded, [_place(head.pooled[0])], [0]), reading
@@ -170,32 +170,32 @@ def _odds(config: Any) -> str:
     return SIGMOID if config.problem_type == "multi_label_classification" or config.num_labels == 1 else SOFTMAX
 
 
-def _way(model: Model, pooling: str | None) -> str | None:
+def _pooling(model: Model, pooling: str | None) -> str | None:
     """A row of `POOLED`; None of towers, which say themselves how they end."""
     if model.tower is not None:
         if pooling is not None:
             raise BadInput("An image–text model makes its vectors in its own way, so it goes without pooling=.")
         return None
-    way = pooling or pooling_of(model)
-    if way not in POOLED:
-        raise BadInput(f"There is no pooling {way!r}; there are: {', '.join(POOLED)}.")
-    return way
+    pooling = pooling or pooling_of(model)
+    if pooling not in POOLED:
+        raise BadInput(f"There is no pooling {pooling!r}; there are: {', '.join(POOLED)}.")
+    return pooling
 
 
-def _ending(model: Model, encoded: Encoded, way: str | None) -> Ending:
+def _ending(model: Model, encoded: Encoded, pooling: str | None) -> Ending:
     """From the last states to the vector."""
     if model.tower is not None and model.around is not None:
         return ending(model.around, model.tower, encoded.batch)
-    assert way is not None
+    assert pooling is not None
     padding = getattr(model.model.config.get_text_config(), "pad_token_id", None)
-    return Ending(POOLED[way](Pooling(encoded.batch.ids[0], padding, sum(encoded.special))), ())
+    return Ending(POOLED[pooling](Pooling(encoded.batch.ids[0], padding, sum(encoded.special))), ())
 
 
 @torch.no_grad()
-def _embedded(model: Model, encoded: Encoded, way: str | None) -> Float[Tensor, " w"]:
+def _embedded(model: Model, encoded: Encoded, pooling: str | None) -> Float[Tensor, " w"]:
     places = range(len(encoded.tokens))
     last = states_at(model.anatomy, encoded.batch, [0] * len(places), places, [model.anatomy.layers])[0]
-    return readout.embedded(model.anatomy, _ending(model, encoded, way), single(last))
+    return readout.embedded(model.anatomy, _ending(model, encoded, pooling), single(last))
 
 
 def _place(weights: Float[Tensor, "n t"]) -> int:

@@ -1,39 +1,25 @@
 """Why this token, class or similarity: what every token, at every layer, gave to it, and how much it depends on it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
-import torch
 import xarray
-from torch import Tensor
 
 from whence._arguments import listed, seed_of, whole
 from whence.errors import BadInput, Unsupported
-from whence.linear.two_stacks import passed_backwards
 from whence.measures.flow import hops
-from whence.measures.flow.plan import planned
-from whence.measures.flow.prediction import Predicted, Way, dependence, shares
-from whence.measures.flow.readout import NONE
-from whence.measures.lm_head.ranks import place
 from whence.measures.registry import DERIVATIVES, SECANT
-from whence.models.anatomy import Anatomy
 from whence.models.fingerprint import provenance
 from whence.models.given import facing
-from whence.models.given_pair import STACKS
-from whence.models.linearise import linearised
 from whence.models.load import Model, loaded
-from whence.models.precision import reported
 from whence.sentence import reading as read
-from whence.sentence.label import said, tokens_of
+from whence.sentence import why_labels
+from whence.sentence.accounts import Arrays, Wanted, account
 from whence.sentence.question import Answer, Question, question, question_of_both, token_number
-from whence.sentence.reading import CLASS, SIMILARITY, TOKEN, Reading
+from whence.sentence.reading import CLASS, SIMILARITY, TOKEN
 from whence.sentence.spans import Spans, spans_of
 
 NEEDS = {"share": SECANT, "dependence": DERIVATIVES}
-DIMS = ("predicted", "layer", "source")
-Arrays = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def why(
@@ -141,16 +127,20 @@ def why(
     other = None if against is None else (token_number if kind == TOKEN else read.class_number)(model, against)
     by_span = None if spans is None else spans_of(query.encoded, spans, query.answer)
     _check_through(through, names, query, together)
-    way = _Way(names, other, together, components, memory_limit, progress, alternatives)
-    data, predicted = _measured(model, query, reading, way)
-    data |= {} if by_span is None else _by_span(data, by_span)
+    wanted = Wanted(names, other, together, components, alternatives, memory_limit, progress)
+    data, predicted = account(model, query, reading, wanted)
+    labels = why_labels.of_predictions(query, reading, predicted, together) | why_labels.of_sources(model, query)
+    if by_span is not None:
+        data, labels = data | _by_span(data, by_span), labels | why_labels.of_spans(by_span)
+    if components:
+        labels |= why_labels.of_components(data["component_share"][1].shape[2], model.anatomy.layers)
     if through is not None:
         carried, by_them = hops.through(data["share"][1][:, 0], query.positions, query.answer or 0)
         data |= {"carried": (("predicted", "source"), carried), "carried_through": (("predicted",), by_them)}
     options: dict[str, object] = {"against": other, "position": query.positions, "together": together}
     options |= {} if similar_to is None else {"pooling": pooling}
-    attributes = provenance(model, names, options) | _texts(query) | {"predicts": kind, "of": reading.of}
-    return xarray.Dataset(data, _coordinates(model, query, reading, predicted, by_span, data, together), attributes)
+    about = why_labels.texts(query) | {"predicts": kind, "of": reading.of}
+    return xarray.Dataset(data, labels, provenance(model, names, options) | about)
 
 
 def _check_two_stacks(model: Model, kind: str, components: bool) -> None:
@@ -206,104 +196,6 @@ def _check_through(through: str | None, names: list[str], query: Question, toget
         )
 
 
-@dataclass(frozen=True)
-class _Way:
-    """What is measured of a question, and how."""
-
-    names: Sequence[str]
-    other: int | None = None
-    together: bool = False
-    components: bool = False
-    memory_limit: int | None = None
-    progress: Callable[[int, int], None] | None = None
-    alternatives: int = 1
-
-
-def _measured(model: Model, query: Question, reading: Reading, asks: _Way) -> tuple[Arrays, list[Predicted]]:
-    anatomy, batch, names = model.anatomy, query.encoded.batch, asks.names
-    count = 1 if asks.together else len(query.positions)
-    plan = planned(model, len(query.encoded.tokens), count, names, asks.memory_limit)
-    way = Way(asks.together, plan.portion, asks.components, _Steps(asks.progress, plan.steps).one)
-    data: Arrays = {}
-    predicted: list[Predicted] = []
-
-    def predictions(last: Tensor) -> list[Predicted]:
-        """Found out from the first pass that is made."""
-        if not predicted:
-            scored = reading.readout.scored(last)
-            numbers = query.tokens or scored.argmax(dim=-1).tolist()
-            _check_against(reading, numbers, asks.other)
-            predicted.extend(Predicted(number, asks.other) for number in numbers)
-            data.update(_about(reading, scored, predicted, asks))
-        return predicted
-
-    with torch.autocast(model.device.type, enabled=False), torch.no_grad():
-        if "share" in names:
-            passed = passed_backwards(anatomy, batch, plan.kept, way.progress)
-            parts = shares(passed, reading.readout, predictions(passed.states[-1]), way)
-            data |= {"share": (DIMS, _numpy(parts.share)), "bias": (DIMS[:2], _numpy(parts.bias))}
-            if parts.components is not None and parts.component_bias is not None:
-                axes = ("predicted", "block", "component", "source")
-                data |= {"component_share": (axes, _numpy(parts.components))}
-                data |= {"component_bias": (axes[:2], _numpy(parts.component_bias))}
-            del passed
-        if "dependence" in names:
-            with linearised(anatomy, batch, attending=False) as chain:
-                way.progress()
-                lengths = dependence(reading.readout, chain, predictions(chain.steps[-1].output), way)
-            data["dependence"] = DIMS, _numpy(lengths)
-    return data, predicted
-
-
-def accounted(
-    model: Model, query: Question, names: list[str], room: int | None = None
-) -> tuple[Arrays, list[Predicted]]:
-    """The arrays of `why`, each token's best alternative among them; the same room gives the same last digits."""
-    return _measured(model, query, read.of_tokens(model, query), _Way(names, memory_limit=room))
-
-
-class _Steps:
-    """Counts steps of the work for a progress bar."""
-
-    def __init__(self, progress: Callable[[int, int], None] | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def one(self) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(min(self.done, self.total), self.total)
-
-
-def _about(reading: Reading, scored: Tensor, predicted: list[Predicted], asks: _Way) -> Arrays:
-    """The logit, or the difference of two, of the token its probability and place, and the model's best tokens; what
-    there is of these.
-    """
-    numbers = torch.tensor([prediction.token for prediction in predicted], device=scored.device)
-    rows = torch.arange(len(predicted), device=scored.device)
-    value, logs = scored[rows, numbers], reading.readout.logs(scored)
-    if asks.other is not None:
-        value = value - scored[:, asks.other]
-    if asks.together:
-        about = {"logit": value.sum(dim=0, keepdim=True), "probability": logs[rows, numbers].sum(0, True).exp()}
-        return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()}
-    about = {"logit": value}
-    if reading.readout.odds != NONE:
-        about["probability"] = logs.exp()[rows, numbers]
-    if reading.kind != SIMILARITY:
-        about["place"] = place(scored, numbers)
-    if scored.shape[-1] == 1:
-        return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()}
-    best = logs.topk(min(asks.alternatives, logs.shape[-1]), dim=-1)
-    axes = ("predicted", "alternative")
-    others: Arrays = {
-        "alternative_token": (axes, np.array([reading.names(row) for row in best.indices.tolist()])),
-        "alternative_token_id": (axes, _numpy(best.indices)),
-    }
-    if "probability" in about:
-        others["alternative_probability"] = axes, _numpy(best.values.exp())
-    return {name: (DIMS[:1], _numpy(values)) for name, values in about.items()} | others
-
-
 def _by_span(data: Arrays, spans: Spans) -> Arrays:
     """Shares add up; of a span's states taken together the derivative is as long as the root of the sum of squares."""
     axes = ("predicted", "layer", "span")
@@ -311,77 +203,3 @@ def _by_span(data: Arrays, spans: Spans) -> Arrays:
     if "dependence" in data:
         sums["span_dependence"] = axes, np.sqrt(spans.sums(data["dependence"][1] ** 2))
     return sums
-
-
-def _check_against(reading: Reading, numbers: list[int], other: int | None) -> None:
-    if other is not None and other in numbers:
-        name = reading.names([other])[0]
-        raise BadInput(f"{name!r} is what is predicted itself; name another {reading.kind} to compare it with.")
-
-
-def _coordinates(
-    model: Model,
-    query: Question,
-    reading: Reading,
-    predicted: list[Predicted],
-    spans: Spans | None,
-    data: Arrays,
-    together: bool,
-) -> Mapping[str, Any]:
-    numbers = [prediction.token for prediction in predicted]
-    tokens = reading.names(numbers)
-    if reading.kind == SIMILARITY:  # the other text is no entry of a vocabulary
-        numbers = [-1]
-    other = [prediction.against for prediction in predicted if prediction.against is not None]
-    if together:
-        text = query.encoded.continued
-        first = next((span for span in query.encoded.spans[query.positions[0] + 1 :] if span is not None), None)
-        tokens = ["".join(tokens) if first is None or query.answer is None else text[first[0] :].strip()]
-        numbers, other = [-1], other[:1]
-    coordinates: dict[str, Any] = {
-        "predicted": query.positions[-1:] if together else query.positions,
-        "predicted_token": ("predicted", tokens),
-        "predicted_token_id": ("predicted", numbers),
-        "layer": range(model.anatomy.chained + 1),
-        "source": range(len(query.encoded.tokens)),
-    }
-    if other:
-        coordinates |= {
-            "against_token": ("predicted", reading.names(other)),
-            "against_token_id": ("predicted", other),
-        }
-    if query.answer is not None:
-        answers = [place >= query.answer for place in range(len(query.encoded.tokens))]
-        coordinates["source_is_answer"] = "source", answers
-    if model.anatomy.encoder is not None:
-        coordinates |= _of_stacks(model.anatomy, query)
-    if spans is not None:
-        coordinates |= {"span": range(len(spans.names)), "span_text": ("span", spans.names)}
-        coordinates["source_span"] = "source", spans.of_source
-    if "component_share" in data:
-        heads = [f"head {number}" for number in range(data["component_share"][1].shape[2] - 2)]
-        coordinates |= {"component": ["residual", *heads, "feed-forward"], "block": range(1, model.anatomy.layers + 1)}
-    return coordinates | {f"source_{name}": ("source", values) for name, values in tokens_of(query.encoded).items()}
-
-
-def _of_stacks(anatomy: Anatomy, query: Question) -> dict[str, Any]:
-    """Which stack a token stands in, and which one a layer is of: the decoder's come behind the encoder's."""
-    border, count = query.encoded.batch.split or 0, len(query.encoded.tokens)
-    sources = [STACKS[place >= border] for place in range(count)]
-    layers = [STACKS[layer > anatomy.chained - anatomy.layers] for layer in range(anatomy.chained + 1)]
-    return {"source_stack": ("source", sources), "layer_stack": ("layer", layers)}
-
-
-def _texts(query: Question) -> dict[str, str]:
-    """The whole text, and of it the answer."""
-    encoded = query.encoded
-    texts = said(encoded)
-    if query.answer is None:
-        return texts
-    text = encoded.continued
-    start = next((span[0] for span in encoded.spans[query.answer :] if span is not None), len(text))
-    return texts | {"answer": text[start:]}
-
-
-def _numpy(values: Tensor) -> np.ndarray:
-    return (values.to(reported(values.dtype)) if values.is_floating_point() else values).cpu().numpy()

@@ -59,7 +59,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Way:
+class Pulls:
     """How predictions are pulled: each by itself or as one sum, so many at a time, with or without components."""
 
     together: bool = False
@@ -68,7 +68,7 @@ class Way:
     progress: Progress = lambda: None
 
 
-def shares(passed: Passed, readout: Readout, predicted: Sequence[Predicted], way: Way) -> Shares:
+def shares(passed: Passed, readout: Readout, predicted: Sequence[Predicted], pulls: Pulls) -> Shares:
     """What each token's state at each layer gave to these predictions, exact; checked to add up at every layer.
 
     There is one of the `predicted` for every prediction of the readout.
@@ -76,25 +76,25 @@ def shares(passed: Passed, readout: Readout, predicted: Sequence[Predicted], way
     last = passed.states[-1]
     with torch.no_grad():
         logit, covectors, bias = _started(readout, last, predicted)
-        if way.together:
+        if pulls.together:
             logit, covectors, bias = (values.sum(dim=0, keepdim=True) for values in (logit, covectors, bias))
         parts, biases, blocks = [_part(covectors, last)], [bias.clone()], []
         for block, states in passed:
             covectors, bias = covectors.to(states.device), bias.to(states.device)
-            if way.components:
+            if pulls.components:
                 assert isinstance(block, Branches), "checked where they are asked for"
-                blocks.append(_by_component(block, states, covectors, bias, way.portion))
-            covectors = _pulled(block, covectors, bias, way.portion)
+                blocks.append(_by_component(block, states, covectors, bias, pulls.portion))
+            covectors = _pulled(block, covectors, bias, pulls.portion)
             parts.append(_part(covectors, states))
             biases.append(bias.clone())
-            way.progress()
+            pulls.progress()
     shared = Shares(_by_layer(parts, last), _by_layer(biases, last), logit, *_stacked(blocks))
     _check(passed.anatomy, shared)
     return shared
 
 
 def dependence(
-    readout: Readout, chain: FrozenBlocks, predicted: Sequence[Predicted], way: Way
+    readout: Readout, chain: FrozenBlocks, predicted: Sequence[Predicted], pulls: Pulls
 ) -> Float[Tensor, "p layer source"]:
     """|d log p / d h^l_j| for every layer from 0 and every token; of log p - log q where it is against another, and of
     the score itself where there is no probability.
@@ -102,12 +102,12 @@ def dependence(
     Where predictions are taken as one, it is the derivative of the log-probability of all of them.
     """
     covectors = _gradients(readout, chain.steps[-1].output, predicted)
-    covectors = covectors.sum(dim=0, keepdim=True) if way.together else covectors
+    covectors = covectors.sum(dim=0, keepdim=True) if pulls.together else covectors
     lengths = [covectors.norm(dim=-1)]
     for step in reversed(chain.steps):
-        covectors = _derived(step, covectors.to(step.states.device), way.portion)
+        covectors = _derived(step, covectors.to(step.states.device), pulls.portion)
         lengths.append(covectors.norm(dim=-1))
-        way.progress()
+        pulls.progress()
     return _by_layer(lengths, lengths[0])
 
 
