@@ -163,6 +163,8 @@ def _check_answer(position: object, token: object, answer: Answer) -> None:
         raise BadInput("An answer was given and one is to be generated; ask for one of them (answer=, generate=).")
     if isinstance(answer.given, str):
         check(answer.given, "The answer")
+    elif isinstance(answer.given, list) and not answer.given:
+        raise BadInput("The answer is empty; give at least one token.")
     elif answer.given is not None and not sentence(answer.given).ids:
         raise BadInput("An answer is a text or token ids, and a chat was given; give its last message as a text.")
 
