@@ -63,7 +63,7 @@ MODELS = {
 
 # the file that a page names -> the sample (tests/samples) in its place; then those of single pages
 FILES = {
-    **dict.fromkeys(("corpus.txt", "texts.txt", "text.txt", "wikipedia.txt"), "articles.txt"),
+    **dict.fromkeys(("texts.txt", "text.txt", "wikipedia.txt"), "articles.txt"),
     "en_gum-ud-dev.conllu": "treebank.conllu",
     "mill.conllu": "treebank.conllu",
     "dev.tsv": "pairs.tsv",
@@ -83,6 +83,7 @@ TEXT = "The keys to the cabinet [MASK] on the table."
 REVIEWS = [("It never ends.", "1", "first"), ("A warm film.", "5", "second"), ("Too long by half.", "2", "second")]
 # files that are no samples
 WRITTEN = {
+    "corpus.txt": "The dog sleeps.\nHe saw it, and it saw him.\n",
     "shards/a.txt.gz": gzip.compress(b"One two.\nThree four.\n"),
     "messages.json": json.dumps(CHAT),
     "asked.jsonl": '{"prompt": "France has the capital", "answer": " Paris"}\n{"prompt": "Water is"}\n',
