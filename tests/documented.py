@@ -75,7 +75,8 @@ FILES = {
     "trex_P19.jsonl": "facts_P19.jsonl",
     "relations.jsonl": "relations.jsonl",
 }
-TINY = "docs/studies/"  # pages on which a tiny model stands in for the built-in one, because studies take long
+# pages on which a tiny model stands in for the built-in one, because what they run takes long
+TINY = ("docs/studies/", "docs/hour.md", "docs/measures/identity.md")
 FILES_OF = {"docs/studies/mixing.md": {"dev.tsv": "sentiment.tsv"}}
 
 CHAT = [{"role": "user", "content": "Why is the sky blue?"}]
