@@ -28,7 +28,7 @@ from tests import mixed, stacks, tiny, towers
 from tests.families import build, scatter
 
 SAMPLES = Path(__file__).parent / "samples"
-SMALL = ("--sample", "6")  # how much of a corpus a study reads here
+SMALL = ("--sample", "12")  # how much of a corpus a study reads here
 # the beginning of a command -> why it is not run; what it says after `whence` is parsed all the same
 NOT_RUN = {
     "pip install": "needs an index of packages",
@@ -64,11 +64,8 @@ MODELS = {
 # the file that a page names -> the sample (tests/samples) in its place; then those of single pages
 FILES = {
     **dict.fromkeys(("texts.txt", "text.txt", "wikipedia.txt"), "articles.txt"),
-    "en_gum-ud-dev.conllu": "treebank.conllu",
     "mill.conllu": "treebank.conllu",
     "dev.tsv": "pairs.tsv",
-    "in_domain_dev.tsv": "acceptable.tsv",
-    "dev.jsonl": "entailment.jsonl",
     "squad.jsonl": "questions.jsonl",
     "facts.jsonl": "questions.jsonl",
     "conceptnet.jsonl": "statements.jsonl",
@@ -82,8 +79,11 @@ FILES_OF = {"docs/studies/mixing.md": {"dev.tsv": "sentiment.tsv"}}
 CHAT = [{"role": "user", "content": "Why is the sky blue?"}]
 TEXT = "The keys to the cabinet [MASK] on the table."
 REVIEWS = [("It never ends.", "1", "first"), ("A warm film.", "5", "second"), ("Too long by half.", "2", "second")]
-# files that are no samples
+# files that are no samples, or too few sentences for ten folds
 WRITTEN = {
+    "en_gum-ud-dev.conllu": 3 * (SAMPLES / "treebank.conllu").read_text(),
+    "in_domain_dev.tsv": 3 * (SAMPLES / "acceptable.tsv").read_text(),
+    "dev.jsonl": 3 * (SAMPLES / "entailment.jsonl").read_text(),
     "corpus.txt": "The dog sleeps.\nHe saw it, and it saw him.\n",
     "shards/a.txt.gz": gzip.compress(b"One two.\nThree four.\n"),
     "messages.json": json.dumps(CHAT),
