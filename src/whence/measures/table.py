@@ -47,7 +47,11 @@ _MIXING = "share that came from other tokens"
 _BLOCK_MIXING = {
     "mixing_block_n": Variable(BY_TOKEN, _SHARE, _MIXING, NEURONS, analysis=("mixing", "block_n"), reads="margins")
 }
-_ALTI = {"alti": Variable(MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS)}
+_ALTI = {
+    "alti": Variable(
+        MAP, _SHARE, "how much nearer a source's vector brings the target to its state", NORMS, reads="rows"
+    )
+}
 _ZEROING = {"value_zeroing": Variable(MAP, _SHARE, "change of the block's output without the source's value", NORMS)}
 
 MEASURES: dict[str, Measure] = {
