@@ -141,3 +141,16 @@ def test_numbers_stand_in_small_grids_where_there_is_room(places, written):
     drawn = draw(Drawing("grid", table, "x", "y", "A title", value="value", by="of")).to_dict()
     marks = [layer["mark"]["type"] for layer in drawn["concat"][0]["layer"]]
     assert ("text" in marks) is written
+
+
+def test_headings_are_not_cut_above_one_small_chart_and_names_not_at_its_side():
+    """Vega draws nothing outside of a chart and its padding; a browser's letters are up to 6.8 pixels wide."""
+    table = pandas.DataFrame({"x": [1, 2], "y": [0.1, 0.2], "of": "one"})
+    said = draw(
+        Drawing("lines", table, "x", "y", "A title of " + "words " * 12, "said of " + "it " * 40, by="of")
+    ).to_dict()
+    room = said["concat"][0]["width"] + 50 + said["padding"]["right"]
+    assert max(map(len, said["title"]["subtitle"])) * 6.8 <= room and len(said["title"]["subtitle"]) > 1
+    assert max(map(len, said["title"]["text"])) * 8 <= room
+    named = table.assign(low=0.0, high=0.3, y=["gradient_local, mean of layers", "share"])
+    assert draw(Drawing("intervals", named, "x", "y", "A")).to_dict()["padding"]["left"] >= 30

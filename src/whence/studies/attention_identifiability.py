@@ -1,5 +1,7 @@
 """How much of the attention can reach the output at all? (Brunner et al. 2020, section 3 and appendix A)"""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas
 
@@ -128,7 +130,9 @@ def reaching(context: Context) -> Estimate:
     table = table[table["source"].isin(special)]
     if table.empty:
         raise Absent("this model's input has no special tokens")
-    return estimate(table, "mean", ["kind", "source", "layer"], _reaching, cluster="part", weight="count")
+    return replace(
+        estimate(table, "mean", ["kind", "source", "layer"], _reaching, cluster="part", weight="count"), unit="parts"
+    )
 
 
 def _reaching(means: pandas.Series) -> float:

@@ -50,11 +50,12 @@ def _layers(context: Context) -> tuple[int, ...] | None:
 
 
 def _coreference_run(context: Context) -> Run:
-    """Sentences with a noun and a pronoun that are mentions, coreferent or not."""
+    """Sentences with a noun and a pronoun that are mentions; of a few sentences, those with a coreferent pair."""
     fitting = _fitting(context)
 
     def chosen(sentence: Sentence) -> Sentence | None:
-        return fitting(sentence) if noun_pronoun(sentence) else None
+        pairs = noun_pronoun(sentence)
+        return fitting(sentence) if any(pair.coreferent or not context.quick for pair in pairs) else None
 
     measures = given_by(context.model.gives, PRINTED)
     return context.run("coreference", measures, context.texts(16, 500, chosen), layers=_layers(context), neighbours=0)
