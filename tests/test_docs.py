@@ -179,7 +179,7 @@ def test_commands_in_running_text_are_there():
     for page in PAGES:
         for command in INLINE.findall(page.values[0].read_text()):
             words = command.split()
-            found, _, _ = cli.app.parse_commands(words)
+            found, apps, _ = cli.app.parse_commands(words)
             assert found, f"{page.id}: whence {command}"
-            options = {name for argument in cli.app[found].assemble_argument_collection() for name in argument.names}
+            options = {name for argument in apps[-1].assemble_argument_collection() for name in argument.names}
             assert {word for word in words if word.startswith("--")} <= options, f"{page.id}: whence {command}"
