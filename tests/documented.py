@@ -173,7 +173,7 @@ NAMES = {
     "classifier": lambda models: whence.load(models.written("classifier")),
     "reranker": lambda models: whence.load(models.written("reranker")),
     "tagger": lambda models: whence.load(models.written("tagger")),
-    "embedder": lambda models: whence.load("EMBEDDING_MODEL"),
+    "embedder": lambda models: whence.load("all-MiniLM-L6-v2"),
     "my_model": lambda models: whence.load().model,
     "my_tokenizer": lambda models: whence.load().tokenizer,
     "text": lambda models: TEXT,
