@@ -21,7 +21,6 @@ from torch.func import jvp, vmap
 from torch.overrides import TorchFunctionMode
 
 from whence.linear.matrices import rest
-from whence.linear.product import product, products
 from whence.linear.steps import Branches
 from whence.linear.tangent import AttentionDerivative, NormDerivative
 from whence.models.frozen import Attended, FrozenBlock, precise, until_attention
@@ -48,7 +47,7 @@ class Reads:
         return replace(self, **turns, norm=None if self.norm is None else self.norm.among(tokens))
 
     def pull(self, heads: Covectors) -> Covectors:
-        read = product(heads, self.weights)
+        read = heads @ self.weights
         return read if self.norm is None else self.norm.pull(read.transpose(0, 1)).transpose(0, 1)
 
 
@@ -67,10 +66,9 @@ class Dense:
         """The covectors are overwritten: first by each token's own matrix, then a few directions at a time."""
         for begin in range(0, len(covectors), TOKENS):
             tokens = slice(begin, begin + TOKENS)
-            for rows, own in zip(covectors[tokens], rest(self.parts.among(tokens)), strict=True):
-                rows.copy_(product(rows, own.mT))
+            covectors[tokens] = torch.bmm(covectors[tokens], rest(self.parts.among(tokens)).mT)
         for part in covectors.split(DIRECTIONS, dim=1):
-            part += self.reads.pull(self._attended(product(part, self.projection.T)))
+            part += self.reads.pull(self._attended(part @ self.projection.T))
         return covectors
 
     def _attended(self, heads: Float[Tensor, "t k n"]) -> Float[Tensor, "t k p"]:
@@ -78,12 +76,11 @@ class Dense:
         attended, (groups, shared) = self.attended, self.attended.query.shape[:2]
         heads = rearrange(heads, "t k (h e) -> h t k e", h=groups * shared).contiguous()
         queries = heads @ self.through_queries
-        scores = products(heads.flatten(1, 2), repeat(attended.value, "g s e -> (g r) e s", r=shared))
-        scores = scores.unflatten(1, heads.shape[1:3])
+        scores = heads @ repeat(attended.value, "g s e -> (g r) 1 e s", r=shared)
         scores.sub_(queries[..., -1:]).mul_(rearrange(attended.gain, "g r t s -> (g r) t 1 s"))
         grouped, scored = (rearrange(part, "(g r) t k x -> g (r t) (k x)", g=groups) for part in (heads, scores))
-        values = products(rearrange(attended.weights, "g r t s -> g s (r t)"), grouped)
-        keys = products(rearrange(attended.query, "g r t d -> g d (r t)"), scored)
+        values = torch.bmm(rearrange(attended.weights, "g r t s -> g s (r t)"), grouped)
+        keys = torch.bmm(rearrange(attended.query, "g r t d -> g d (r t)"), scored)
         values = rearrange(values, "g s (k e) -> g s k e", k=heads.shape[2]) @ self.reads.values.mT
         keys = rearrange(keys, "g d (k s) -> g s k d", k=heads.shape[2]) @ self.reads.keys.mT
         parts = (queries[..., :-1], keys, values)

@@ -18,7 +18,6 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
-from whence.linear.product import product
 from whence.linear.steps import Activated, Branches, Chain, Gated, Linear, Step, Vectors
 from whence.linear.tangent import AttentionDerivative, NormDerivative, by_query, heads_pull, heads_push, scores_spread
 from whence.models.frozen import Attended, FrozenBlock, precise
@@ -143,7 +142,7 @@ def _neurons(steps: list[Step]) -> Float[Tensor, "t m m"]:
         torch.mul(weight, slope, out=hidden)
         for other, others_slopes in others:
             hidden.addcmul_(other, others_slopes[token])
-        maps[token] = product(hidden, down.affine.weight)
+        torch.mm(hidden, down.affine.weight, out=maps[token])
     return maps
 
 
