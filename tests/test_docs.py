@@ -33,8 +33,8 @@ def blocks(page):
 
 
 # a real decoder is read from GGUF, or probes are fitted many times: `make whole`
-LONG = ("docs/hour.md", "docs/howto/context.md", "docs/studies/lost.md", "docs/studies/referee.md")
-LONG += ("docs/studies/token-identifiability.md",)
+STUDIES = ("lost", "referee", "token-identifiability", "lens", "attribution", "attention-identifiability", "correlates")
+LONG = ("docs/hour.md", "docs/howto/context.md", *(f"docs/studies/{name}.md" for name in STUDIES))
 PAGES = [
     pytest.param(page, id=name, marks=pytest.mark.whole if name in LONG else ())
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
