@@ -36,6 +36,7 @@ CALLS = {
         at.model, [TEXT] * 4, "linear", **{"folds": 1, "cache": at.folder(), "layers": 1, **more}
     ),
     "lens": lambda at, **more: whence.lens(at.decoder, [TEXT] * 2, **{"layers": 1, "skip": 0, **more}),
+    "study": lambda at, **more: whence.study("mixing", at.head, whence.read(at.corpus), at.folder(), **more),
     "read": lambda at, **more: list(whence.read(at.corpus, **more)),
     "stats.means": lambda at, **more: whence.stats.means(TABLE, "a", **more),
     "stats.correlations": lambda at, **more: whence.stats.correlations(TABLE, ["a", "b"], **more),
@@ -52,6 +53,7 @@ WHOLE = {
     "perturb": ("part_size",),
     "identify": ("folds", "layers", "test_layers", "offset", "seed", "memory_limit"),
     "lens": ("layers", "skip", "length", "texts", "workers", "threads", "part_size"),
+    "study": ("sample",),
     "read": ("limit",),
     "stats.means": ("resamples", "seed"),
     "stats.correlations": ("resamples", "seed"),
@@ -72,6 +74,7 @@ NOT_REAL = (math.nan, math.inf, -math.inf, "much", 0, -0.5, -(10**400), 10**400,
 COUNTS = [("cloze", "part_size"), ("perturb", "part_size"), ("lm_head", "k"), ("measure", "memory_limit")]
 COUNTS += [("why", name) for name in ("alternatives", "memory_limit")]
 COUNTS += [("run", name) for name in ("workers", "threads", "part_size", "batch_tokens")]
+COUNTS += [("study", "sample")]
 COUNTS += [("identify", name) for name in ("folds", "memory_limit")]
 COUNTS += [(f"stats.{name}", "resamples") for name in ("means", "correlations", "contrasts")]
 OPTIONAL = ("error", "gpus_per_worker")  # None says nothing of these

@@ -74,7 +74,9 @@ def _file(path: str | os.PathLike[str]) -> Path:
 def _written(file: Path, html: str) -> Path:
     try:
         file.write_text(html, encoding="utf-8")
-    except (OSError, ValueError) as error:  # a folder, no permission, a character that no name may have
+    except OSError as error:  # a folder, no permission, a full disk
+        raise BadInput(f"{str(file)!r} cannot be written: {error.strerror}.") from error
+    except ValueError as error:  # a character that no name may have
         raise BadInput(f"{str(file)!r} cannot be written: {error}.") from error
     return file
 

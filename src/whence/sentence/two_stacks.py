@@ -28,6 +28,7 @@ from whence.models.capture import visit_blocks
 from whence.models.fingerprint import provenance
 from whence.models.given_pair import Pair, both_of
 from whence.models.load import Model, loaded
+from whence.models.pieces import device_of
 from whence.models.precision import reported
 from whence.sentence import measure as one
 from whence.sentence.label import labelled
@@ -117,7 +118,7 @@ def halves_of(
     Where it is known what the encoder gave, the decoder's blocks are walked through alone.
     """
     alone = replace(settings, batch=replace(settings.batch, encoded=encoded))
-    with torch.autocast(settings.anatomy.model.device.type, enabled=False):
+    with torch.autocast(device_of(settings.anatomy.model).type, enabled=False):
         return _by_blocks(alone, options, own) | _by_chain(settings, options, own)
 
 

@@ -48,7 +48,7 @@ export function buttons(held) {
 }
 
 /** @param {Table} table */
-function csv({ header, rows }) {
+export function csv({ header, rows }) {
   const lines = [header, ...rows].map((cells) => `${cells.map(quoted).join(",")}\r\n`);
   return new Blob(lines, { type: "text/csv" });
 }
